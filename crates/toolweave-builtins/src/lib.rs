@@ -1,0 +1,1 @@
+//! File and search tools, rooted at one directory.

@@ -1,0 +1,1 @@
+//! MCP: upstream clients in, gateway server out.

@@ -1,0 +1,1 @@
+//! Model text in, checked and type-stripped JavaScript out.

@@ -1,0 +1,1 @@
+//! QuickJS-ng engine, in a thread and as the worker process.

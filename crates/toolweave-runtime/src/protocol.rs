@@ -1,0 +1,1 @@
+//! Frames between a host and a worker.

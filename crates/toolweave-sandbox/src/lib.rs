@@ -1,0 +1,1 @@
+//! What a process gives up before hostile code runs: Landlock, seccomp, rlimits, kill, accounting.

@@ -1,0 +1,1 @@
+//! Append-only event log: recorder and reader.

@@ -1,0 +1,1 @@
+//! Test kit: fixture MCP server, case files, scripted model.

@@ -1,0 +1,1 @@
+//! Registry, modes, SDK section, run_code, dispatch, search and output.
