@@ -63,7 +63,10 @@ pub struct OutgoingCall<'a> {
 #[derive(Debug)]
 pub enum Event {
     /// A call was answered with JSON text, or rejected with a message.
-    Answer { id: u32, outcome: Result<String, String> },
+    Answer {
+        id: u32,
+        outcome: Result<String, String>,
+    },
     /// The time given to [`GuestPort::wait`] has come.
     Due,
     /// The run is over; stop as soon as possible. Nothing further is heard.

@@ -53,7 +53,12 @@ impl Json {
     /// # Errors
     /// See [`JsonError`]; the place of an inexact number is its byte offset.
     pub fn parse(text: String, max_depth: u32) -> Result<Self, JsonError> {
-        let depth = Scanner { bytes: text.as_bytes(), at: 0, max_depth }.scan()?;
+        let depth = Scanner {
+            bytes: text.as_bytes(),
+            at: 0,
+            max_depth,
+        }
+        .scan()?;
         Ok(Self { text, depth })
     }
 
@@ -63,14 +68,19 @@ impl Json {
     /// [`JsonError::Inexact`] with the path of the number, or [`JsonError::TooDeep`].
     pub fn from_value(value: &Value, max_depth: u32) -> Result<Self, JsonError> {
         let depth = check_value(value, max_depth)?;
-        let text = with_stack_for(depth, || serde_json::to_string(value))
-            .map_err(|_| JsonError::Syntax { offset: 0, reason: "a value that serde_json cannot write" })?;
+        let text = with_stack_for(depth, || serde_json::to_string(value)).map_err(|_| JsonError::Syntax {
+            offset: 0,
+            reason: "a value that serde_json cannot write",
+        })?;
         Ok(Self { text, depth })
     }
 
     /// Returns JSON `null`.
     pub fn null() -> Self {
-        Self { text: "null".to_owned(), depth: 0 }
+        Self {
+            text: "null".to_owned(),
+            depth: 0,
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -115,7 +125,11 @@ impl fmt::Debug for Json {
 
 /// Runs `work` with stack enough for a tree of that depth.
 pub fn with_stack_for<T>(depth: u32, work: impl FnOnce() -> T) -> T {
-    if depth < SHALLOW { work() } else { stacker::maybe_grow(DEEP_STACK / 2, DEEP_STACK, work) }
+    if depth < SHALLOW {
+        work()
+    } else {
+        stacker::maybe_grow(DEEP_STACK / 2, DEEP_STACK, work)
+    }
 }
 
 /// Drops a value of any depth without overflowing the stack.
@@ -142,7 +156,10 @@ fn check_value(value: &Value, max_depth: u32) -> Result<u32, JsonError> {
                 Value::Object(members) => Some(Children::Members(members.iter())),
                 Value::Number(number) => {
                     if !is_exact(&number.to_string()) {
-                        return Err(JsonError::Inexact { number: number.to_string(), place: path(&open, step) });
+                        return Err(JsonError::Inexact {
+                            number: number.to_string(),
+                            place: path(&open, step),
+                        });
                     }
                     None
                 }
@@ -157,7 +174,9 @@ fn check_value(value: &Value, max_depth: u32) -> Result<u32, JsonError> {
                 deepest = deepest.max(depth);
             }
         }
-        let Some((_, children)) = open.last_mut() else { return Ok(deepest) };
+        let Some((_, children)) = open.last_mut() else {
+            return Ok(deepest);
+        };
         current = children.next();
         if current.is_none() {
             open.pop();
@@ -201,7 +220,9 @@ fn path(open: &[(Step<'_>, Children<'_>)], last: Step<'_>) -> String {
 
 /// Whether a JavaScript number holds this JSON number: fractions may round as everywhere, integers may not.
 fn is_exact(number: &str) -> bool {
-    let Ok(double) = number.parse::<f64>() else { return false };
+    let Ok(double) = number.parse::<f64>() else {
+        return false;
+    };
     if !double.is_finite() {
         return false;
     }
@@ -254,7 +275,11 @@ impl Scanner<'_> {
             loop {
                 self.space();
                 let Some(&close) = open.last() else {
-                    return if self.at == self.bytes.len() { Ok(deepest) } else { Err(self.wrong("text after the value")) };
+                    return if self.at == self.bytes.len() {
+                        Ok(deepest)
+                    } else {
+                        Err(self.wrong("text after the value"))
+                    };
                 };
                 match self.peek() {
                     Some(b',') => {
@@ -278,7 +303,11 @@ impl Scanner<'_> {
     fn opened(&self, open: &mut Vec<u8>, close: u8, deepest: u32) -> Result<u32, JsonError> {
         open.push(close);
         let depth = u32::try_from(open.len()).unwrap_or(u32::MAX);
-        if depth > self.max_depth { Err(JsonError::TooDeep(self.max_depth)) } else { Ok(deepest.max(depth)) }
+        if depth > self.max_depth {
+            Err(JsonError::TooDeep(self.max_depth))
+        } else {
+            Ok(deepest.max(depth))
+        }
     }
 
     fn key(&mut self) -> Result<(), JsonError> {
@@ -300,7 +329,10 @@ impl Scanner<'_> {
         loop {
             let start = self.at;
             let rest = &self.bytes[start..];
-            let plain = rest.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(rest.len());
+            let plain = rest
+                .iter()
+                .position(|&b| b == b'"' || b == b'\\' || b < 0x20)
+                .unwrap_or(rest.len());
             if plain > 0 && high_at.is_some() {
                 return Err(JsonError::Surrogate(start));
             }
@@ -337,11 +369,16 @@ impl Scanner<'_> {
                 Ok(None)
             }
             Some(b'u') => {
-                let digits = self.bytes.get(self.at + 1..self.at + 5).and_then(|hex| std::str::from_utf8(hex).ok());
+                let digits = self
+                    .bytes
+                    .get(self.at + 1..self.at + 5)
+                    .and_then(|hex| std::str::from_utf8(hex).ok());
                 let unit = digits
                     .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
                     .and_then(|hex| u16::from_str_radix(hex, 16).ok());
-                let Some(unit) = unit else { return Err(self.wrong("bad \\u escape")) };
+                let Some(unit) = unit else {
+                    return Err(self.wrong("bad \\u escape"));
+                };
                 self.at += 5;
                 Ok(Some(unit))
             }
@@ -374,7 +411,10 @@ impl Scanner<'_> {
         if is_exact(number) {
             Ok(())
         } else {
-            Err(JsonError::Inexact { number: number.to_owned(), place: format!("byte {start}") })
+            Err(JsonError::Inexact {
+                number: number.to_owned(),
+                place: format!("byte {start}"),
+            })
         }
     }
 
@@ -412,7 +452,10 @@ impl Scanner<'_> {
     }
 
     fn wrong(&self, reason: &'static str) -> JsonError {
-        JsonError::Syntax { offset: self.at, reason }
+        JsonError::Syntax {
+            offset: self.at,
+            reason,
+        }
     }
 }
 
@@ -429,11 +472,21 @@ mod tests {
 
     #[test]
     fn text_is_checked_like_json() {
-        for good in ["null", " [1, -2.5e3 ,\"\\u00e9\\n\" ] ", r#"{"a":{"":[]},"b":{}}"#, r#""\ud83e\udd80""#, "1e308", "-0"] {
+        for good in [
+            "null",
+            " [1, -2.5e3 ,\"\\u00e9\\n\" ] ",
+            r#"{"a":{"":[]},"b":{}}"#,
+            r#""\ud83e\udd80""#,
+            "1e308",
+            "-0",
+        ] {
             assert!(depth(good).is_ok(), "{good}: {:?}", depth(good));
             assert!(serde_json::from_str::<Value>(good).is_ok(), "{good}");
         }
-        for bad in ["", "[", "[1,]", "{\"a\"}", "{a:1}", "01", "1.", ".5", "nul", "\"\\x\"", "\"\n\"", "1 2", "]", "[}", "+1"] {
+        for bad in [
+            "", "[", "[1,]", "{\"a\"}", "{a:1}", "01", "1.", ".5", "nul", "\"\\x\"", "\"\n\"", "1 2", "]",
+            "[}", "+1",
+        ] {
             assert!(depth(bad).is_err(), "{bad}");
         }
     }
@@ -444,7 +497,10 @@ mod tests {
         assert_eq!(depth(r#""\ude00""#), Err(JsonError::Surrogate(1)));
         assert_eq!(depth(r#""\ud83dx\ude00""#), Err(JsonError::Surrogate(7)));
         assert_eq!(depth("9007199254740992"), Ok(0));
-        assert!(matches!(depth("9007199254740993"), Err(JsonError::Inexact { .. })));
+        assert!(matches!(
+            depth("9007199254740993"),
+            Err(JsonError::Inexact { .. })
+        ));
         assert!(matches!(depth("1e999"), Err(JsonError::Inexact { .. })));
         let value: Value = serde_json::from_str(r#"{"rows":[{"id":9007199254740993}]}"#).expect("JSON");
         let error = Json::from_value(&value, 100).expect_err("rounded");
@@ -460,9 +516,15 @@ mod tests {
         let json = Json::parse(text.clone(), 10_000).expect("at the limit");
         assert_eq!(json.depth(), 10_000);
         let value = json.to_value();
-        assert_eq!(Json::from_value(&value, 10_000).expect("at the limit").as_str(), text);
+        assert_eq!(
+            Json::from_value(&value, 10_000).expect("at the limit").as_str(),
+            text
+        );
         drop_value(value);
-        assert_eq!(Json::parse("[".repeat(1_000_000), 10_000), Err(JsonError::TooDeep(10_000)));
+        assert_eq!(
+            Json::parse("[".repeat(1_000_000), 10_000),
+            Err(JsonError::TooDeep(10_000))
+        );
     }
 
     #[test]

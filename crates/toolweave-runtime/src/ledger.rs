@@ -20,7 +20,11 @@ pub struct Overflow;
 
 impl Ledger {
     pub fn new(cap: u64) -> Self {
-        Self { cap, logs: Vec::new(), bytes: 2 }
+        Self {
+            cap,
+            logs: Vec::new(),
+            bytes: 2,
+        }
     }
 
     /// Adds a log entry.
@@ -55,7 +59,10 @@ impl Ledger {
 
     /// Settles with the overflow failure: the message first, then as much of the logs as fits beside it.
     pub fn overflow(self) -> (Vec<String>, Failure) {
-        let full = format!("output limit exceeded: logs and result are more than {} bytes", self.cap);
+        let full = format!(
+            "output limit exceeded: logs and result are more than {} bytes",
+            self.cap
+        );
         // An empty log array takes two bytes, the quotes of the message two more.
         let mut room = self.cap.saturating_sub(4);
         let message = cut_to(&full, room).to_owned();
@@ -63,7 +70,9 @@ impl Ledger {
         let mut logs = Vec::new();
         for entry in &self.logs {
             let comma = u64::from(!logs.is_empty());
-            let Some(left) = room.checked_sub(comma + 2) else { break };
+            let Some(left) = room.checked_sub(comma + 2) else {
+                break;
+            };
             let kept = cut_to(entry, left);
             if kept.is_empty() && !entry.is_empty() {
                 break;
@@ -75,8 +84,13 @@ impl Ledger {
                 break;
             }
         }
-        let failure =
-            Failure { kind: FailureKind::OutputLimit, name: None, message, position: None, stack: Vec::new() };
+        let failure = Failure {
+            kind: FailureKind::OutputLimit,
+            name: None,
+            message,
+            position: None,
+            stack: Vec::new(),
+        };
         (logs, failure)
     }
 
@@ -124,7 +138,13 @@ mod tests {
     }
 
     fn failure(message: &str) -> Failure {
-        Failure { kind: FailureKind::Exception, name: None, message: message.to_owned(), position: None, stack: vec![] }
+        Failure {
+            kind: FailureKind::Exception,
+            name: None,
+            message: message.to_owned(),
+            position: None,
+            stack: vec![],
+        }
     }
 
     /// Bytes that the outcome takes in the ledger.
@@ -150,9 +170,14 @@ mod tests {
     fn an_overflow_keeps_what_fits_beside_the_message() {
         for cap in 4..200 {
             let mut ledger = Ledger::new(cap);
-            let _ = ledger.log("first \"quoted\"\n").and_then(|()| ledger.log("zweite Zeile €€€€ with a long tail that is cut"));
+            let _ = ledger
+                .log("first \"quoted\"\n")
+                .and_then(|()| ledger.log("zweite Zeile €€€€ with a long tail that is cut"));
             let (logs, failure) = ledger.overflow();
-            assert!(measured(&logs, &failure) <= cap, "cap {cap}: {logs:?} {failure:?}");
+            assert!(
+                measured(&logs, &failure) <= cap,
+                "cap {cap}: {logs:?} {failure:?}"
+            );
             assert_eq!(failure.kind, FailureKind::OutputLimit);
         }
         let (logs, failure) = Ledger::new(500).fail(failure("short"));
@@ -163,14 +188,29 @@ mod tests {
     fn a_message_that_does_not_fit_becomes_the_fixed_one() {
         let (logs, failure) = Ledger::new(64).fail(failure(&"x".repeat(1_000_000)));
         assert_eq!(failure.kind, FailureKind::OutputLimit);
-        assert!(failure.message.starts_with("output limit exceeded"), "{}", failure.message);
+        assert!(
+            failure.message.starts_with("output limit exceeded"),
+            "{}",
+            failure.message
+        );
         assert!(measured(&logs, &failure) <= 64);
     }
 
     #[test]
     fn strings_are_counted_as_javascript_writes_them() {
-        for text in ["", "a\"b\\", "\n\r\t\u{8}\u{c}", "\u{1}", "é€🦀", "\u{7f}\u{2028}"] {
-            assert_eq!(json_string_bytes(text), serde_json::to_string(text).expect("a string").len() as u64, "{text:?}");
+        for text in [
+            "",
+            "a\"b\\",
+            "\n\r\t\u{8}\u{c}",
+            "\u{1}",
+            "é€🦀",
+            "\u{7f}\u{2028}",
+        ] {
+            assert_eq!(
+                json_string_bytes(text),
+                serde_json::to_string(text).expect("a string").len() as u64,
+                "{text:?}"
+            );
         }
     }
 }

@@ -72,9 +72,17 @@ impl Limits {
             ("maxFrameBytes", self.max_frame_bytes, 1024, 1024 * MIB),
             ("maxJsonDepth", u64::from(self.max_json_depth), 16, 20_000),
         ];
-        match ranges.into_iter().find(|&(_, value, least, most)| value < least || value > most) {
+        match ranges
+            .into_iter()
+            .find(|&(_, value, least, most)| value < least || value > most)
+        {
             None => Ok(()),
-            Some((field, value, least, most)) => Err(LimitError { field, value, least, most }),
+            Some((field, value, least, most)) => Err(LimitError {
+                field,
+                value,
+                least,
+                most,
+            }),
         }
     }
 
@@ -102,10 +110,22 @@ mod tests {
 
     #[test]
     fn a_limit_out_of_range_is_named_with_its_range() {
-        let limits = Limits { max_output_bytes: 3, ..Limits::default() };
+        let limits = Limits {
+            max_output_bytes: 3,
+            ..Limits::default()
+        };
         let error = limits.check().expect_err("3 bytes hold no output");
-        assert_eq!(error.to_string(), "`maxOutputBytes` is 3: it must be between 4 and 1073741824");
-        let limits = Limits { compute_ms: u64::MAX, ..Limits::default() };
-        assert_eq!(limits.check().expect_err("longer than a timer").field, "computeMs");
+        assert_eq!(
+            error.to_string(),
+            "`maxOutputBytes` is 3: it must be between 4 and 1073741824"
+        );
+        let limits = Limits {
+            compute_ms: u64::MAX,
+            ..Limits::default()
+        };
+        assert_eq!(
+            limits.check().expect_err("longer than a timer").field,
+            "computeMs"
+        );
     }
 }

@@ -92,7 +92,9 @@ pub trait Bindings: Send + Sync {
 
     /// Words the failure of a call to a member that does not exist. `path` is what the program wrote, joined by dots.
     fn unknown(&self, path: &str) -> BindingError {
-        BindingError { message: format!("unknown function `{path}`") }
+        BindingError {
+            message: format!("unknown function `{path}`"),
+        }
     }
 }
 
@@ -117,7 +119,9 @@ pub struct BindingError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
-    #[error("`{0}` is not a portable identifier: use letters, digits and `_`, and no reserved word of ECMAScript or Python")]
+    #[error(
+        "`{0}` is not a portable identifier: use letters, digits and `_`, and no reserved word of ECMAScript or Python"
+    )]
     NotAnIdentifier(String),
     #[error("the global name `{0}` is reserved")]
     ReservedGlobal(String),
@@ -139,12 +143,78 @@ const ERROR_PROPERTIES: &[&str] = &["name", "message", "stack", "args", "with_tr
 
 /// Reserved words of ECMAScript (strict, async) and of Python 3, soft keywords included.
 const RESERVED_WORDS: &[&str] = &[
-    "False", "None", "True", "_", "and", "arguments", "as", "assert", "async", "await", "break", "case", "catch", "class",
-    "const", "continue", "debugger", "def", "default", "del", "delete", "do", "elif", "else", "enum", "eval", "except",
-    "export", "extends", "false", "finally", "for", "from", "function", "global", "if", "implements", "import", "in",
-    "instanceof", "interface", "is", "lambda", "let", "match", "new", "nonlocal", "not", "null", "or", "package", "pass",
-    "private", "protected", "public", "raise", "return", "static", "super", "switch", "this", "throw", "true", "try", "type",
-    "typeof", "undefined", "var", "void", "while", "with", "yield",
+    "False",
+    "None",
+    "True",
+    "_",
+    "and",
+    "arguments",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "def",
+    "default",
+    "del",
+    "delete",
+    "do",
+    "elif",
+    "else",
+    "enum",
+    "eval",
+    "except",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "from",
+    "function",
+    "global",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "is",
+    "lambda",
+    "let",
+    "match",
+    "new",
+    "nonlocal",
+    "not",
+    "null",
+    "or",
+    "package",
+    "pass",
+    "private",
+    "protected",
+    "public",
+    "raise",
+    "return",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "with",
+    "yield",
 ];
 
 impl RunRequest {

@@ -158,7 +158,11 @@ pub enum SandboxState {
 impl SandboxReport {
     /// Returns the report of a run that no sandbox held.
     pub fn none() -> Self {
-        Self { state: SandboxState::None, layers: Vec::new(), missing: Vec::new() }
+        Self {
+            state: SandboxState::None,
+            layers: Vec::new(),
+            missing: Vec::new(),
+        }
     }
 }
 
@@ -189,6 +193,8 @@ impl PendingCalls {
 
 impl fmt::Debug for PendingCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingCalls").field("len", &self.calls.len()).finish()
+        f.debug_struct("PendingCalls")
+            .field("len", &self.calls.len())
+            .finish()
     }
 }
