@@ -3,6 +3,7 @@
 //! An engine is written once against [`GuestPort`]. In a worker the port is a socket ([`crate::protocol`]); in a thread it
 //! polls the binding futures right there, so that a call costs no thread hop.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -33,16 +34,24 @@ pub struct Start {
 pub struct GuestNamespace {
     pub global: String,
     pub aliases: Vec<String>,
-    /// Shown by `Object.keys`, return promises.
-    pub functions: Vec<String>,
-    /// Callable but not enumerable, return promises.
-    pub hidden: Vec<String>,
-    /// Callable but not enumerable, block and return the value.
-    pub hidden_sync: Vec<String>,
+    pub members: Arc<Members>,
     /// Class name and member property.
     pub error_class: Option<(String, String)>,
     /// Whether an unknown member rejects when called (else it is `undefined`).
     pub reject_unknown: bool,
+}
+
+/// The names in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// Shown by `Object.keys`, return promises.
+    pub shown: Vec<String>,
+    /// Shown by `Object.keys`, block and return the value.
+    pub shown_sync: Vec<String>,
+    /// Callable but not enumerable, return promises.
+    pub hidden: Vec<String>,
+    /// Callable but not enumerable, block and return the value.
+    pub hidden_sync: Vec<String>,
 }
 
 /// One call on its way out.

@@ -18,8 +18,8 @@ mod result;
 pub use json::{Json, JsonMode};
 pub use limits::{LimitError, Limits};
 pub use request::{
-    Binding, BindingCall, BindingError, BindingFuture, Bindings, ErrorClass, FunctionKind, LogSink, Misuse,
-    Namespace, RunRequest, UnknownMembers,
+    Binding, BindingCall, BindingError, BindingFuture, Bindings, ErrorClass, FunctionKind, FunctionTable,
+    LogSink, Misuse, Namespace, RunRequest, UnknownMembers,
 };
 pub use result::{
     Failure, FailureKind, Frame, Isolation, PendingCalls, Position, RunResult, SandboxReport, SandboxState,

@@ -1,6 +1,6 @@
 //! What a run is given, and the checks that precede any worker.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::Json;
+use crate::guest::Members;
 
 /// The answer to one binding call, polled by whoever drives the run.
 ///
@@ -39,8 +40,8 @@ pub struct Namespace {
     pub global: String,
     /// Further global names bound to the same object.
     pub aliases: Vec<String>,
-    /// The members, in the order in which `Object.keys` shows them.
-    pub functions: Arc<[Binding]>,
+    /// The members. Made once and shared by every run that sees the same ones.
+    pub functions: Arc<FunctionTable>,
     /// The class that rejected calls are instances of; an ordinary `Error` without one.
     pub error_class: Option<ErrorClass>,
     /// What reading a member that is not in `functions` gives.
@@ -56,6 +57,52 @@ pub struct Binding {
     pub kind: FunctionKind,
     /// Whether `Object.keys(namespace)` shows it. Hidden members are callable all the same.
     pub enumerable: bool,
+}
+
+/// The members of a namespace, indexed once.
+#[derive(Debug, Default)]
+pub struct FunctionTable {
+    index: HashMap<Arc<str>, FunctionKind>,
+    members: Arc<Members>,
+    duplicate: Option<Arc<str>>,
+}
+
+impl FunctionTable {
+    /// Indexes members, in the order in which `Object.keys` shows them. A name that comes twice is reported when the table
+    /// is used ([`Misuse::DuplicateFunction`]).
+    pub fn new(functions: impl IntoIterator<Item = Binding>) -> Self {
+        let mut table = Self::default();
+        let mut members = Members::default();
+        for Binding {
+            name,
+            kind,
+            enumerable,
+        } in functions
+        {
+            let names = match (enumerable, kind) {
+                (true, FunctionKind::Async) => &mut members.shown,
+                (true, FunctionKind::Sync) => &mut members.shown_sync,
+                (false, FunctionKind::Async) => &mut members.hidden,
+                (false, FunctionKind::Sync) => &mut members.hidden_sync,
+            };
+            names.push(name.to_string());
+            if table.index.insert(Arc::clone(&name), kind).is_some() {
+                table.duplicate.get_or_insert(name);
+            }
+        }
+        table.members = Arc::new(members);
+        table
+    }
+
+    /// Returns the name as the table holds it, if there is such a member.
+    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
+        self.index.get_key_value(name).map(|(name, _)| name)
+    }
+
+    /// Returns the names as a guest is told them.
+    pub fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
 }
 
 /// How a member answers.
@@ -240,14 +287,11 @@ impl RunRequest {
                 }
                 check_member_property(&class.member_property)?;
             }
-            let mut functions = HashSet::new();
-            for function in namespace.functions.iter() {
-                if !functions.insert(&*function.name) {
-                    return Err(Misuse::DuplicateFunction {
-                        global: namespace.global.clone(),
-                        function: function.name.to_string(),
-                    });
-                }
+            if let Some(function) = &namespace.functions.duplicate {
+                return Err(Misuse::DuplicateFunction {
+                    global: namespace.global.clone(),
+                    function: function.to_string(),
+                });
             }
         }
         Ok(())

@@ -1,1 +1,0 @@
-//! The host's side of a run.
