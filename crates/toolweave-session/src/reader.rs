@@ -177,7 +177,7 @@ impl<R: BufRead> Reader<R> {
         let parsed = if ended || bytes < limit {
             parse_line(&line)
         } else {
-            Err(Fault::Damage(format!("longer than {MAX_LINE_BYTES} bytes")))
+            Err(Fault::Content(format!("longer than {MAX_LINE_BYTES} bytes")))
         };
         let (head, record) = match parsed {
             Ok(found) => found,
@@ -193,7 +193,13 @@ impl<R: BufRead> Reader<R> {
                     kind,
                 });
             }
-            Err(Fault::Damage(reason)) => {
+            Err(Fault::Content(reason)) if ended || bytes == limit => {
+                return Err(Error::Damaged {
+                    line: self.lines,
+                    reason,
+                });
+            }
+            Err(Fault::Damage(reason) | Fault::Content(reason)) => {
                 if self.from.fill_buf().map_err(Error::Read)?.is_empty() {
                     self.torn = Some(TornTail {
                         line: self.lines,
@@ -253,14 +259,28 @@ struct Envelope<'a> {
 }
 
 enum Fault {
+    /// Not JSON: what a crash can leave at the end of a log.
     Damage(String),
+    /// JSON, but not an event. A crash does not write that, so it is never cut off.
+    Content(String),
     Version(u32),
     Required(String),
 }
 
 impl From<serde_json::Error> for Fault {
     fn from(error: serde_json::Error) -> Self {
-        Self::Damage(error.to_string())
+        // The line that the parser counts is always the first, and the log's own is named already.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let message = error.to_string();
+        let reason = match message.strip_suffix(&place) {
+            Some(reason) => format!("{reason} (column {})", error.column()),
+            None => message,
+        };
+        if error.is_data() {
+            Self::Content(reason)
+        } else {
+            Self::Damage(reason)
+        }
     }
 }
 
@@ -280,7 +300,7 @@ fn parse_line(line: &[u8]) -> Result<(u64, Record), Fault> {
             Some(1..=FORMAT_VERSION) => {}
             Some(newer) if newer > FORMAT_VERSION => return Err(Fault::Version(newer)),
             _ => {
-                return Err(Fault::Damage(
+                return Err(Fault::Content(
                     "the header has no usable `formatVersion`".to_owned(),
                 ));
             }

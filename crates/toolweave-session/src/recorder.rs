@@ -721,3 +721,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;
