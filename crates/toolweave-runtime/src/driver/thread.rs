@@ -90,7 +90,7 @@ where
         Ok(clock) => {
             let end = watch(&budgets, &cancel, &mut outcome, &clock).await;
             shared.end();
-            if !matches!(end, End::Guest(_)) {
+            if !outcome.is_terminated() {
                 let _ = tokio::time::timeout(GRACE, &mut outcome).await;
             }
             (end, clock())
