@@ -5,7 +5,7 @@
 //! first ([`rehearse`]), so that the report says what really happens and not what was asked for.
 
 use super::{
-    filter::Filter,
+    filter::{ChildFilter, confine_warm_parent},
     sys::{self, CloseMode, Fork, Parentage, Reap},
     wire::Setup,
 };
@@ -15,7 +15,8 @@ use landlock::{
 };
 use rustix::{
     io::Errno,
-    process::{DumpableBehavior, Resource, Signal},
+    net::{AddressFamily, SocketType},
+    process::{DumpableBehavior, Resource, Signal, getppid},
     thread::{CapabilitySet, CapabilitySets},
 };
 use std::{
@@ -176,7 +177,7 @@ pub(super) struct Rest {
     max_memory_bytes: u64,
     cpu_seconds: u64,
     stack_bytes: u64,
-    filter: Option<Filter>,
+    filter: Option<ChildFilter>,
 }
 
 /// The layers that each child applies for itself, in this order. Seccomp has to be last.
@@ -213,9 +214,12 @@ impl Rest {
             Ok(footprint) => rest.footprint = Some(footprint),
             Err(reason) => failures.push((Layer::ResourceLimits, reason)),
         }
-        match Filter::compile() {
-            Ok(filter) => rest.filter = Some(filter),
-            Err(reason) => failures.push((Layer::Seccomp, reason)),
+        if rest.layers.contains(&Layer::Seccomp) {
+            // The rehearsal goes through both filters, as children will.
+            match ChildFilter::compile().and_then(|filter| confine_warm_parent().map(|()| filter)) {
+                Ok(filter) => rest.filter = Some(filter),
+                Err(reason) => failures.push((Layer::Seccomp, reason)),
+            }
         }
         rest.layers
             .retain(|layer| failures.iter().all(|(failed, _)| failed != layer));
@@ -262,7 +266,7 @@ impl Rest {
             Layer::ParentDeath => {
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(explain)?;
                 // The signal comes only for a death after the call.
-                match rustix::process::getppid() {
+                match getppid() {
                     Some(now) if now.as_raw_pid() == parent => Ok(()),
                     _ => Err(String::from("the host is gone")),
                 }
@@ -328,45 +332,56 @@ fn close_all_but_socket(keep_stderr: bool) -> io::Result<()> {
     }
 }
 
-/// Locks down a throwaway child in the way that real ones will be, and returns the layers that failed.
+/// Something that a locked-down child must not survive.
+type Canary = fn() -> bool;
+
+/// One call that the warm parent may not make either, and one that only it may.
+const CANARIES: [Canary; 2] = [
+    || rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok(),
+    || getppid().is_some(),
+];
+
+/// Locks down throwaway children in the way that real ones will be, and returns the layers that failed.
 fn rehearse(rest: &mut Rest) -> io::Result<Vec<(Layer, String)>> {
-    let (mut ours, theirs) = UnixStream::pair()?;
-    let parent = std::process::id().cast_signed();
-    #[expect(unsafe_code, reason = "forking needs a promise")]
-    // SAFETY: the warm parent has a single thread; `serve_warm` checked that before it came here.
-    let fork = unsafe { sys::fork(Parentage::Own) }?;
-    let pid = match fork {
-        Fork::Child => rehearse_in_child(rest, theirs.into(), parent),
-        Fork::Parent(pid) => pid,
-    };
-    drop(theirs);
-    let mut told = Vec::new();
-    let read = ours.read_to_end(&mut told);
-    let status = sys::reap(pid, Reap::Wait)?.map(|exit| exit.status);
-    read?;
-    let mut failures: Vec<_> = String::from_utf8_lossy(&told)
-        .lines()
-        .filter_map(|line| {
+    let mut failures = Vec::new();
+    for canary in CANARIES {
+        let (told, status) = rehearse_once(rest, canary)?;
+        failures.extend(told.lines().filter_map(|line| {
             let (name, reason) = line.split_once('\t')?;
             let layer = PER_CHILD.into_iter().find(|layer| layer.name() == name)?;
             Some((layer, reason.to_owned()))
-        })
-        .collect();
-    let seccomp_failed = failures.iter().any(|(layer, _)| *layer == Layer::Seccomp);
-    if rest.layers.contains(&Layer::Seccomp) && !seccomp_failed {
-        let killed = Some(ExitStatus::Signal(libc::SIGSYS));
-        if status != killed {
-            let ended = status.unwrap_or(ExitStatus::Unknown);
+        }));
+        let filtered = rest.layers.contains(&Layer::Seccomp);
+        if filtered && failures.is_empty() && status != ExitStatus::Signal(libc::SIGSYS) {
             failures.push((
                 Layer::Seccomp,
-                format!("a forbidden call was not stopped: {ended}"),
+                format!("a forbidden call was not stopped: {status}"),
             ));
         }
     }
     Ok(failures)
 }
 
-fn rehearse_in_child(rest: &mut Rest, socket: OwnedFd, parent: i32) -> ! {
+/// Returns what the throwaway child says about failures, and how it ended.
+fn rehearse_once(rest: &mut Rest, canary: Canary) -> io::Result<(String, ExitStatus)> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let parent = std::process::id().cast_signed();
+    #[expect(unsafe_code, reason = "forking needs a promise")]
+    // SAFETY: the warm parent has a single thread; `serve_warm` counted them before it came here.
+    let fork = unsafe { sys::fork(Parentage::Own) }?;
+    let pid = match fork {
+        Fork::Child => rehearse_in_child(rest, theirs.into(), parent, canary),
+        Fork::Parent(pid) => pid,
+    };
+    drop(theirs);
+    let mut told = String::new();
+    let read = ours.read_to_string(&mut told);
+    let status = sys::reap(pid, Reap::Wait)?.map_or(ExitStatus::Unknown, |exit| exit.status);
+    read?;
+    Ok((told, status))
+}
+
+fn rehearse_in_child(rest: &mut Rest, socket: OwnedFd, parent: i32, canary: Canary) -> ! {
     if sys::move_descriptor(&socket, SOCKET).is_err() {
         sys::exit_now(crate::LOCKDOWN_FAILED);
     }
@@ -379,13 +394,8 @@ fn rehearse_in_child(rest: &mut Rest, socket: OwnedFd, parent: i32) -> ! {
             let _ = report.write_all(format!("{layer}\t{}\n", reason.replace('\n', " ")).as_bytes());
         }
     }
-    // The canary: with the filter in place this call ends the process.
-    let forbidden = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::STREAM,
-        None,
-    );
-    sys::exit_now(if forbidden.is_ok() { 1 } else { 2 })
+    // With the filters in place this ends the process.
+    sys::exit_now(u8::from(canary()))
 }
 
 /// Reads fresh random bytes from the kernel.
@@ -404,7 +414,7 @@ pub(super) fn entropy() -> io::Result<[u8; 32]> {
 
 /// Returns true where `descriptor` is a socket that keeps packet boundaries, as a control socket does.
 pub(super) fn is_control_socket(descriptor: impl AsFd) -> bool {
-    rustix::net::sockopt::socket_type(descriptor).is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET)
+    rustix::net::sockopt::socket_type(descriptor).is_ok_and(|kind| kind == SocketType::SEQPACKET)
 }
 
 fn explain(error: Errno) -> String {

@@ -38,11 +38,11 @@ pub(super) enum Fork {
 /// would stay locked in the child for ever.
 #[expect(unsafe_code, reason = "clone with CLONE_PARENT has no safe wrapper")]
 pub(super) unsafe fn fork(parentage: Parentage) -> io::Result<Fork> {
-    let parent_flag = match parentage {
-        Parentage::Own => 0,
-        Parentage::Grandparent => libc::CLONE_PARENT,
+    let flags = match parentage {
+        Parentage::Own => libc::SIGCHLD,
+        Parentage::Grandparent => libc::CLONE_PARENT | libc::SIGCHLD,
     };
-    let flags = libc::c_long::from(parent_flag | libc::SIGCHLD);
+    let flags = libc::c_long::from(flags);
     let none: libc::c_long = 0;
     // SAFETY: with a null stack and without CLONE_VM this is a plain fork: the child goes on with a copy of this stack
     // and memory. All pointers are null, so that their order, which differs between systems, does not matter. That the

@@ -184,7 +184,8 @@ fn a_take_that_is_given_up_costs_nothing() {
     for _ in 0..20 {
         let mut take = std::pin::pin!(pool.take());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(take.as_mut().poll(&mut context).is_pending());
+        // Ready at once where a child for an earlier, abandoned one has come in the meantime.
+        drop(take.as_mut().poll(&mut context));
     }
     assert_eq!(Guest::take(&pool).ask("ping"), "pong");
 }
