@@ -1,0 +1,3 @@
+//! What programs become, and what is said about them.
+
+mod corpus;
