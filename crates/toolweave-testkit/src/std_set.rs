@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::CorpusError;
 use crate::raw::{Fields, json};
@@ -17,10 +16,11 @@ use crate::server::{Answer, Outcome, ToolSet};
 #[derive(Debug)]
 pub struct StdSet {
     tools: Vec<Value>,
-    now: Box<RawValue>,
+    /// Compact JSON, as everything here: an answer is one line.
+    now: String,
     /// Sorted by id.
     docs: Vec<Doc>,
-    tickets: Vec<(Ticket, Box<RawValue>)>,
+    tickets: Vec<(Ticket, String)>,
     state: Mutex<State>,
 }
 
@@ -57,10 +57,10 @@ struct SetFile {
 
 #[derive(Deserialize)]
 struct DataFile {
-    now: Box<RawValue>,
+    now: Value,
     docs: Vec<Doc>,
-    tickets: Vec<Box<RawValue>>,
-    kv: BTreeMap<String, Box<RawValue>>,
+    tickets: Vec<Value>,
+    kv: BTreeMap<String, Value>,
 }
 
 impl StdSet {
@@ -92,15 +92,15 @@ impl StdSet {
         let SetFile { tools, data } = serde_json::from_str(text).map_err(bad)?;
         let mut docs = data.docs;
         docs.sort_by(|a, b| a.id.cmp(&b.id));
-        let tickets = data
-            .tickets
-            .into_iter()
-            .map(|raw| Ok((serde_json::from_str(raw.get())?, raw)));
+        let tickets = data.tickets.into_iter().map(|whole| {
+            let text = json(&whole);
+            Ok((serde_json::from_value(whole)?, text))
+        });
         let tickets = tickets.collect::<Result<_, _>>().map_err(bad)?;
         let keys = data
             .kv
             .into_iter()
-            .map(|(key, value)| (key, value.get().to_owned()))
+            .map(|(key, value)| (key, json(&value)))
             .collect();
         let state = Mutex::new(State {
             keys,
@@ -108,7 +108,7 @@ impl StdSet {
         });
         Ok(Self {
             tools,
-            now: data.now,
+            now: json(&data.now),
             docs,
             tickets,
             state,
@@ -136,7 +136,7 @@ impl StdSet {
                 let sum = args.required::<f64>("a")? + args.required::<f64>("b")?;
                 format!("{{\"sum\":{}}}", number(sum)?)
             }
-            "now" => self.now.get().to_owned(),
+            "now" => self.now.clone(),
             "fail" => return Err(args.required("message")?),
             "flaky" => self.flaky(args)?,
             "list_docs" => self.list_docs(args)?,
@@ -172,11 +172,7 @@ impl StdSet {
             "mcp__tickets__get_ticket" => {
                 let id = args.required::<String>("id")?;
                 let found = self.tickets.iter().find(|(ticket, _)| ticket.id == id);
-                found
-                    .ok_or_else(|| format!("no such ticket: {id}"))?
-                    .1
-                    .get()
-                    .to_owned()
+                found.ok_or_else(|| format!("no such ticket: {id}"))?.1.clone()
             }
             _ => return Ok(None),
         };
