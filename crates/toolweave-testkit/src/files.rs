@@ -141,7 +141,7 @@ fn is_newer(program: &Path, crate_dir: &Path) -> bool {
     let Ok(built) = program.metadata().and_then(|meta| meta.modified()) else {
         return false;
     };
-    let sources = ["src", "fixtures", "Cargo.toml", "../../Cargo.lock"];
+    let sources = ["src", "fixtures", "Cargo.toml"];
     sources
         .iter()
         .all(|source| youngest(&crate_dir.join(source)).is_some_and(|time| time <= built))
