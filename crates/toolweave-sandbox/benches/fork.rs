@@ -13,6 +13,7 @@ mod linux {
     use std::{
         io::{Read, Write},
         sync::OnceLock,
+        time::Duration,
     };
     use tokio::runtime::Runtime;
     use toolweave_sandbox::{Child, Requirement, WarmConfig, WarmParent, serve_warm};
@@ -80,26 +81,26 @@ mod linux {
         });
     }
 
-    /// With a child ready, until the host has it.
-    #[divan::bench(sample_count = 500)]
-    fn standby(bencher: Bencher<'_, '_>) {
-        let pool = pool(4, Requirement::Required);
-        bencher
-            .with_inputs(|| std::thread::sleep(std::time::Duration::from_millis(2)))
-            .bench_local_values(|()| take(&pool));
+    /// After a pause, as calls come from a model: until the host has a child. With 0 standbys it is forked then.
+    #[divan::bench(sample_count = 500, args = [0, 4])]
+    fn take_after_pause(bencher: Bencher<'_, '_>, standbys: usize) {
+        let pool = pool(standbys, Requirement::Required);
+        bencher.with_inputs(pause).bench_local_values(|()| take(&pool));
     }
 
-    /// With a child ready, until it has answered.
-    #[divan::bench(sample_count = 500)]
-    fn standby_and_answer(bencher: Bencher<'_, '_>) {
-        let pool = pool(4, Requirement::Required);
-        bencher
-            .with_inputs(|| std::thread::sleep(std::time::Duration::from_millis(2)))
-            .bench_local_values(|()| {
-                let child = take(&pool);
-                round_trip(&child);
-                child
-            });
+    /// The same until the child has answered.
+    #[divan::bench(sample_count = 500, args = [0, 4])]
+    fn take_and_answer_after_pause(bencher: Bencher<'_, '_>, standbys: usize) {
+        let pool = pool(standbys, Requirement::Required);
+        bencher.with_inputs(pause).bench_local_values(|()| {
+            let child = take(&pool);
+            round_trip(&child);
+            child
+        });
+    }
+
+    fn pause() {
+        std::thread::sleep(Duration::from_millis(2));
     }
 
     /// Children in a row as fast as they come, each of which answers and is killed.

@@ -92,6 +92,7 @@ impl Layer {
         }
     }
 
+    #[cfg(target_os = "linux")]
     pub(crate) fn bit(self) -> u16 {
         1 << (self as u16)
     }

@@ -118,6 +118,10 @@ mod linux {
                 )
             }
             ["prctl", option, value] => call(libc::SYS_prctl, [number(option), number(value), 0, 0, 0, 0]),
+            ["dumpable"] => format!(
+                "{:?}",
+                raw(libc::SYS_prctl, [libc::PR_GET_DUMPABLE.into(), 0, 0, 0, 0, 0]).ok()
+            ),
             ["nice", value] => call(libc::SYS_setpriority, [0, 0, number(value), 0, 0, 0]),
             ["ioctl", request] => call(libc::SYS_ioctl, [3, number(request), 0, 0, 0, 0]),
             ["clock", id] => call(libc::SYS_clock_getres, [number(id), 0, 0, 0, 0, 0]),

@@ -22,6 +22,7 @@ use rustix::{
         Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, pidfd_open, waitid,
         waitpgid,
     },
+    time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -39,6 +40,9 @@ const FORK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many requests may be unanswered. More wait on this side; the socket's buffer is never full.
 const MAX_OUTSTANDING: usize = 64;
+
+/// How long after a child was taken its replacement is made.
+const REPLENISH_DELAY: Duration = Duration::from_millis(1);
 
 /// How many children more than configured may stand ready after shortages.
 const MAX_EXTRA_STANDBYS: usize = 6;
@@ -67,6 +71,7 @@ const REAP_PAUSE: Duration = Duration::from_micros(200);
 /// What the poller calls the sources of events. A child is this plus its pid.
 const WAKE: u64 = 0;
 const CONTROL: u64 = 1;
+const TIMER: u64 = 2;
 const CHILD: u64 = 1 << 32;
 
 /// A warm parent and the children that it has ready: the pool that a runtime takes its workers from.
@@ -122,12 +127,25 @@ impl WarmParent {
             epoll::EventFlags::IN,
         )
         .map_err(failed("watching an eventfd"))?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )
+        .map_err(failed("making a timer"))?;
+        epoll::add(
+            &poller,
+            &timer,
+            epoll::EventData::new_u64(TIMER),
+            epoll::EventFlags::IN,
+        )
+        .map_err(failed("watching a timer"))?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 standbys: config.standbys,
                 ..State::default()
             }),
             wake,
+            timer,
             ended: Latch::new(),
         });
         let (started, start) = mpsc::sync_channel(1);
@@ -176,7 +194,7 @@ impl WarmParent {
             }
             while let Some(child) = state.ready.pop_front() {
                 if is_open(child.socket()) {
-                    state.refill();
+                    self.pool.shared.replenish_soon(&mut state);
                     return Ok(child);
                 }
                 // It was ended from outside in the meantime, for instance for want of memory.
@@ -194,7 +212,7 @@ impl WarmParent {
             }
             let (sender, receiver) = oneshot::channel();
             state.waiters.push_back(sender);
-            state.refill();
+            state.serve_waiters();
             receiver
         };
         drop(dead);
@@ -266,6 +284,7 @@ fn is_open(socket: &super::Socket) -> bool {
 pub(super) struct Shared {
     state: Mutex<State>,
     wake: OwnedFd,
+    timer: OwnedFd,
     ended: Latch<()>,
 }
 
@@ -275,6 +294,8 @@ struct State {
     control: Option<Arc<OwnedFd>>,
     ready: VecDeque<Child>,
     waiters: VecDeque<oneshot::Sender<Result<Child, SandboxError>>>,
+    /// True while the timer for replenishing runs.
+    timer_set: bool,
     /// Children that someone wants reaped.
     to_reap: Vec<Arc<Process>>,
     /// Requests without a reply.
@@ -314,6 +335,19 @@ impl Shared {
         }
     }
 
+    /// Has missing standbys made a little later: by now the one that was just taken has the better use for the CPU.
+    fn replenish_soon(&self, state: &mut State) {
+        if state.timer_set || state.missing_standbys() == 0 {
+            return;
+        }
+        let value = to_timespec(REPLENISH_DELAY);
+        let once = Itimerspec {
+            it_interval: to_timespec(Duration::ZERO),
+            it_value: value,
+        };
+        state.timer_set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).is_ok();
+    }
+
     fn close(&self) {
         self.lock().closed = true;
         self.wake();
@@ -321,12 +355,24 @@ impl Shared {
 }
 
 impl State {
-    /// Asks for as many children as are wanted and not yet asked for.
-    fn refill(&mut self) {
+    /// Asks for the children that callers wait for.
+    fn serve_waiters(&mut self) {
+        self.request(self.waiters.len());
+    }
+
+    /// Asks for the standbys that are missing as well.
+    fn replenish(&mut self) {
+        self.request(self.waiters.len() + self.missing_standbys());
+    }
+
+    fn missing_standbys(&self) -> usize {
+        (self.standbys + self.extra).saturating_sub(self.ready.len())
+    }
+
+    /// Raises the number of unanswered requests to `wanted`.
+    fn request(&mut self, wanted: usize) {
         let Some(control) = &self.control else { return };
-        let standing = (self.standbys + self.extra).saturating_sub(self.ready.len());
-        let wanted = (self.waiters.len() + standing).min(MAX_OUTSTANDING);
-        while self.outstanding < wanted {
+        while self.outstanding < wanted.min(MAX_OUTSTANDING) {
             // A failure means that the warm parent is gone, which the keeper is about to notice.
             if send(control, FORK, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
                 return;
@@ -371,6 +417,7 @@ struct Parent {
 enum Event {
     Wake,
     Control,
+    Timer,
     Ended(i32),
 }
 
@@ -399,6 +446,12 @@ impl Keeper {
                         let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
                     }
                     Event::Control => self.receive_replies(),
+                    Event::Timer => {
+                        let _ = rustix::io::read(&self.shared.timer, &mut [0; 8]);
+                        let mut state = self.shared.lock();
+                        state.timer_set = false;
+                        state.replenish();
+                    }
                     Event::Ended(pid) => self.reap_watched(pid),
                 }
             }
@@ -506,7 +559,7 @@ impl Keeper {
         state.control = Some(Arc::clone(&parent.control));
         state.outstanding = 0;
         state.broken = None;
-        state.refill();
+        state.replenish();
         drop(state);
         if let Some(started) = self.started.take() {
             let _ = started.send(Ok(report));
@@ -523,13 +576,14 @@ impl Keeper {
         // Those who no longer wait hand the child back.
         while let Some(waiter) = state.waiters.pop_front() {
             match waiter.send(Ok(child)) {
-                Ok(()) => return state.refill(),
                 Err(Ok(back)) => child = back,
-                Err(Err(_)) => return state.refill(),
+                Ok(()) | Err(Err(_)) => {
+                    state.serve_waiters();
+                    return self.shared.replenish_soon(&mut state);
+                }
             }
         }
         state.ready.push_back(child);
-        state.refill();
     }
 
     fn report_refusal(&mut self, error: io::Error) {
@@ -794,6 +848,7 @@ fn to_event(event: &epoll::Event) -> Event {
     match event.data.u64() {
         WAKE => Event::Wake,
         CONTROL => Event::Control,
+        TIMER => Event::Timer,
         token => Event::Ended((token as u32).cast_signed()),
     }
 }

@@ -34,6 +34,10 @@ use std::{
 /// after the lockdown, on the main thread; what it returns is the exit code. A panic in it ends the child with SIGABRT.
 /// Both must be called before the program has started any other thread.
 ///
+/// What `child` may do is in the `filter` module: compute, allocate, read and write its socket (`read`, `write`, `recv`,
+/// `send`, `poll`), read clocks, sleep, draw random bytes. It cannot start threads. The host may have the other end of the
+/// socket before the lockdown is done; `child` starts after it.
+///
 /// The process ends when its host closes the control socket or goes away.
 ///
 /// # Errors

@@ -38,7 +38,7 @@ fn children_of(pid: i32) -> Vec<i32> {
 
 /// Finds the warm parent of a child: the leader of its session.
 fn warm_parent_of(child: i32) -> i32 {
-    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or(String::from(") Z 0 0 0 "));
     stat.rsplit_once(") ")
         .unwrap()
         .1
@@ -176,6 +176,36 @@ fn a_host_that_is_killed_takes_all_children_with_it() {
             matches!(state_of(pid), None | Some('Z' | 'X'))
         });
     }
+}
+
+#[test]
+fn warm_parents_that_are_killed_in_the_middle_of_their_work_leave_nothing_behind() {
+    let pool = WarmParent::start(WarmConfig {
+        standbys: 4,
+        ..config()
+    })
+    .unwrap();
+    let mut sessions = std::collections::BTreeSet::new();
+    for _ in 0..30 {
+        // One take that waits for a fork, and several that were asked for and not waited for.
+        let mut takes: Vec<_> = (0..8).map(|_| Box::pin(pool.take())).collect();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for take in &mut takes {
+            drop(take.as_mut().poll(&mut context));
+        }
+        let guest = Guest::take(&pool);
+        let warm = warm_parent_of(guest.handle.pid());
+        if sessions.insert(warm) {
+            kill(warm);
+        }
+    }
+    block_on(pool.shutdown());
+    let left: Vec<i32> = children_of(std::process::id().cast_signed())
+        .into_iter()
+        .filter(|child| state_of(*child).is_some() && sessions.contains(&warm_parent_of(*child)))
+        .collect();
+    assert_eq!(left, []);
+    assert!(sessions.len() > 3, "{sessions:?}");
 }
 
 #[test]
