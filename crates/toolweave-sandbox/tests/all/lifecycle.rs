@@ -301,6 +301,36 @@ fn reap_waits_for_an_end_by_itself() {
 }
 
 #[test]
+fn a_host_that_inherited_an_ignored_sigchld_still_learns_how_children_end() {
+    #[expect(clippy::disallowed_methods, reason = "tests start hosts")]
+    let mut host = Command::new("/bin/sh")
+        .args(["-c", "trap '' CHLD; exec \"$0\" check"])
+        .arg(worker_program())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    host.stdin.take().unwrap().write_all(b"exit 9\n").unwrap();
+    let output = String::from_utf8(host.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(output.lines().last(), Some("exit 9: exit code 9"));
+}
+
+#[test]
+fn handles_go_to_any_thread_and_any_executor() {
+    fn anywhere<T: Send + Sync + 'static>() {}
+    fn sendable<T: Send>(_: &T) {}
+    anywhere::<WarmParent>();
+    anywhere::<Child>();
+    anywhere::<toolweave_sandbox::ChildHandle>();
+    let pool = WarmParent::start(config()).unwrap();
+    let take = pool.take();
+    sendable(&take);
+    let (_socket, handle) = block_on(take).unwrap().split();
+    sendable(&handle.wait());
+    sendable(&pool.shutdown());
+}
+
+#[test]
 fn an_ordinary_user_gets_the_whole_lockdown() {
     if !is_root() {
         eprintln!(
