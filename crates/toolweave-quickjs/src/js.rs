@@ -91,9 +91,6 @@ pub(crate) struct Keys<'r> {
     len: u32,
 }
 
-/// A native function of a program.
-pub(crate) type Native = for<'r> fn(Ctx<'r>, &Value<'r>, &Args<'_, 'r>) -> JsResult<Value<'r>>;
-
 impl<'r> Ctx<'r> {
     /// # Safety
     /// `raw` is a live context and stays so for `'r`.
@@ -172,11 +169,6 @@ impl<'r> Ctx<'r> {
         unsafe { self.returned(qjs::JS_NewObject(self.as_ptr())) }
     }
 
-    pub(crate) fn object_with_prototype(self, prototype: &Value<'r>) -> JsResult<Value<'r>> {
-        // SAFETY: the prototype is borrowed.
-        unsafe { self.returned(qjs::JS_NewObjectProto(self.as_ptr(), prototype.raw)) }
-    }
-
     /// Builds an array out of the values.
     pub(crate) fn array(self, values: Vec<Value<'r>>) -> JsResult<Value<'r>> {
         let count = c_int::try_from(values.len()).map_err(|_| self.throw(ErrorKind::Range, "array too long"))?;
@@ -201,17 +193,25 @@ impl<'r> Ctx<'r> {
         unsafe { self.returned(qjs::JS_NewError(self.as_ptr())) }
     }
 
-    /// Evaluates a script. `source` must end in a NUL byte, which is not part of the text.
-    pub(crate) fn eval(self, source: &CStr, file: &CStr) -> JsResult<Value<'r>> {
-        let flags = qjs::JS_EVAL_TYPE_GLOBAL as c_int;
-        // SAFETY: both strings are NUL-terminated and outlive the call.
+    /// Evaluates a script. `source` ends in a NUL, which is not part of the text; its first line has the number `line`, which
+    /// is not 0.
+    pub(crate) fn eval(self, source: &str, file: &CStr, line: i32) -> JsResult<Value<'r>> {
+        let Some(text) = source.strip_suffix('\0') else {
+            return Err(self.throw(ErrorKind::Syntax, "a script without its end mark"));
+        };
+        let mut options = qjs::JSEvalOptions {
+            version: qjs::JS_EVAL_OPTIONS_VERSION as c_int,
+            eval_flags: qjs::JS_EVAL_TYPE_GLOBAL as c_int,
+            filename: file.as_ptr(),
+            line_num: line,
+        };
+        // SAFETY: the byte behind the text is NUL, as the engine demands; texts and options outlive the call.
         unsafe {
-            self.returned(qjs::JS_Eval(
+            self.returned(qjs::JS_Eval2(
                 self.as_ptr(),
-                source.as_ptr(),
-                source.count_bytes() as qjs::size_t,
-                file.as_ptr(),
-                flags,
+                text.as_ptr().cast(),
+                text.len() as qjs::size_t,
+                &raw mut options,
             ))
         }
     }
@@ -305,11 +305,6 @@ impl<'r> Ctx<'r> {
             1.. => Ok(true),
             _ => Err(Thrown),
         }
-    }
-
-    pub(crate) fn has_jobs(self) -> bool {
-        // SAFETY: the runtime is live.
-        unsafe { qjs::JS_IsJobPending(qjs::JS_GetRuntime(self.as_ptr())) }
     }
 
     /// Makes a native function that is called as `table[index]`.
@@ -543,13 +538,6 @@ impl<'r> Value<'r> {
         Ok(u64::try_from(length).unwrap_or(0))
     }
 
-    pub(crate) fn set_str(&self, key: &CStr, value: Value<'r>) -> JsResult<()> {
-        // SAFETY: the object takes the value's reference over.
-        let done =
-            unsafe { qjs::JS_SetPropertyStr(self.ctx.as_ptr(), self.raw, key.as_ptr(), value.into_raw()) };
-        if done < 0 { Err(Thrown) } else { Ok(()) }
-    }
-
     /// Defines an own data property, whatever the prototypes say.
     pub(crate) fn define(&self, key: &Atom<'r>, value: Value<'r>, flags: u32) -> JsResult<()> {
         // SAFETY: the object takes the value's reference over.
@@ -686,6 +674,16 @@ impl<'r> Value<'r> {
         }
     }
 
+    /// Returns the description of a symbol.
+    pub(crate) fn symbol_text(&self) -> JsResult<String> {
+        // SAFETY: a symbol is a valid key; returns a new atom.
+        let raw = unsafe { qjs::JS_ValueToAtom(self.ctx.as_ptr(), self.raw) };
+        if raw == qjs::JS_ATOM_NULL as qjs::JSAtom {
+            return Err(Thrown);
+        }
+        Ok(Atom { raw, ctx: self.ctx }.to_text())
+    }
+
     /// Returns what `ToNumber` makes of the value.
     pub(crate) fn to_number(&self) -> JsResult<f64> {
         match self.kind() {
@@ -794,6 +792,13 @@ impl<'r> Atom<'r> {
         let raw = self.raw;
         std::mem::forget(self);
         raw
+    }
+}
+
+impl Clone for Atom<'_> {
+    fn clone(&self) -> Self {
+        // SAFETY: the atom is live.
+        unsafe { self.ctx.borrow_atom(self.raw) }
     }
 }
 
