@@ -43,7 +43,11 @@ pub(crate) fn inspect<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> J
 pub(crate) fn indent<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
     let state = State::of(ctx);
     let indent = state.indent.get();
-    state.indent.set(if args.get(0).to_bool() { (indent + 2).min(100) } else { indent.saturating_sub(2) });
+    state.indent.set(if args.get(0).to_bool() {
+        (indent + 2).min(100)
+    } else {
+        indent.saturating_sub(2)
+    });
     Ok(ctx.undefined())
 }
 
@@ -53,7 +57,10 @@ fn send(ctx: Ctx<'_>, text: &str) -> JsResult<()> {
         0 => state.send_log(ctx, text),
         indent => {
             let edge = " ".repeat(indent);
-            state.send_log(ctx, &format!("{edge}{}", text.replace('\n', &format!("\n{edge}"))))
+            state.send_log(
+                ctx,
+                &format!("{edge}{}", text.replace('\n', &format!("\n{edge}"))),
+            )
         }
     }
 }
@@ -116,7 +123,17 @@ fn placeholder(directive: char, value: &Value<'_>) -> JsResult<String> {
         if value.is_finite() {
             crate::encode::push_number(&mut text, value);
         } else {
-            let _ = write!(text, "{}", if value.is_nan() { "NaN" } else if value > 0.0 { "Infinity" } else { "-Infinity" });
+            let _ = write!(
+                text,
+                "{}",
+                if value.is_nan() {
+                    "NaN"
+                } else if value > 0.0 {
+                    "Infinity"
+                } else {
+                    "-Infinity"
+                }
+            );
         }
         text
     };

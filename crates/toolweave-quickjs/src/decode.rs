@@ -13,7 +13,15 @@ use crate::js::{Atom, Ctx, ErrorKind, JsResult, Thrown, Value, flags::PLAIN};
 /// # Errors
 /// An exception is pending: out of memory, or text that is not JSON.
 pub(crate) fn decode<'r>(ctx: Ctx<'r>, text: &str) -> JsResult<Value<'r>> {
-    Decoder { ctx, text, bytes: text.as_bytes(), at: 0, keys: HashMap::new(), scratch: Vec::new() }.read()
+    Decoder {
+        ctx,
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        keys: HashMap::new(),
+        scratch: Vec::new(),
+    }
+    .read()
 }
 
 /// Different keys that are remembered while one text is read.
@@ -85,7 +93,11 @@ impl<'t, 'r> Decoder<'t, 'r> {
                 self.space();
                 match levels.pop() {
                     None => {
-                        return if self.at == self.bytes.len() { Ok(value) } else { Err(self.wrong()) };
+                        return if self.at == self.bytes.len() {
+                            Ok(value)
+                        } else {
+                            Err(self.wrong())
+                        };
                     }
                     Some(Level::Items(mut items)) => {
                         items.push(value);
@@ -247,6 +259,9 @@ impl<'t, 'r> Decoder<'t, 'r> {
     }
 
     fn wrong(&self) -> Thrown {
-        self.ctx.throw(ErrorKind::Syntax, &format!("the host sent text that is not JSON (byte {})", self.at))
+        self.ctx.throw(
+            ErrorKind::Syntax,
+            &format!("the host sent text that is not JSON (byte {})", self.at),
+        )
     }
 }

@@ -284,7 +284,10 @@ impl<'i, 'r> Encoder<'i, 'r> {
     fn value(&mut self, value: Value<'r>) -> Result<bool, Refusal> {
         // Fields were replaced before their key was written; the root and array elements are replaced here.
         let value = match self.levels.last() {
-            Some(Level { members: Members::Fields(_), .. }) => value,
+            Some(Level {
+                members: Members::Fields(_),
+                ..
+            }) => value,
             level => {
                 let index = level.map_or(0, |level| level.next.saturating_sub(1));
                 self.replace(value, || index.to_string())?
@@ -305,7 +308,9 @@ impl<'i, 'r> Encoder<'i, 'r> {
             Kind::Int(value) => self.out.push_str(itoa::Buffer::new().format(value)),
             Kind::Float(value) => self.float(value)?,
             Kind::BigInt => {
-                return Err(self.refuse("is a BigInt: use String(value), or Number(value) if it is small enough"));
+                return Err(
+                    self.refuse("is a BigInt: use String(value), or Number(value) if it is small enough")
+                );
             }
             Kind::Symbol => return Err(self.refuse("is a symbol: use a string")),
             Kind::String => {
@@ -327,7 +332,13 @@ impl<'i, 'r> Encoder<'i, 'r> {
         if !value.is_finite() {
             return Err(self.refuse(&format!(
                 "is {}: check the arithmetic, or use null",
-                if value.is_nan() { "NaN" } else if value > 0.0 { "Infinity" } else { "-Infinity" }
+                if value.is_nan() {
+                    "NaN"
+                } else if value > 0.0 {
+                    "Infinity"
+                } else {
+                    "-Infinity"
+                }
             )));
         }
         if value == 0.0 && value.is_sign_negative() && self.bounds.mode == JsonMode::Strict {
@@ -367,9 +378,11 @@ impl<'i, 'r> Encoder<'i, 'r> {
         }
         let members = if is_array {
             let len = value.length();
-            Members::Items { len: usize::try_from(self.contain(len)?).unwrap_or(usize::MAX) }
+            Members::Items {
+                len: usize::try_from(self.contain(len)?).unwrap_or(usize::MAX),
+            }
         } else {
-            let keys = value.keys((qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as u32);
+            let keys = value.keys(qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY);
             Members::Fields(self.contain(keys)?)
         };
         self.open_level(value, members)
@@ -391,7 +404,13 @@ impl<'i, 'r> Encoder<'i, 'r> {
             Members::Items { .. } => '[',
             Members::Fields(_) => '{',
         });
-        self.levels.push(Level { object, address, members, next: 0, empty: true });
+        self.levels.push(Level {
+            object,
+            address,
+            members,
+            next: 0,
+            empty: true,
+        });
         Ok(())
     }
 
@@ -399,7 +418,7 @@ impl<'i, 'r> Encoder<'i, 'r> {
     fn error(&mut self, error: Value<'r>) -> Result<(), Refusal> {
         let plain = self.error_as_object(&error);
         let plain = self.contain(plain)?;
-        let keys = plain.keys((qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as u32);
+        let keys = plain.keys(qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY);
         let keys = self.contain(keys)?;
         // The copy is new each time; only the error itself tells a cycle.
         let address = error.address();
@@ -421,9 +440,17 @@ impl<'i, 'r> Encoder<'i, 'r> {
         for key in ["name", "message"] {
             let key = self.ctx.atom(key)?;
             let text = error.get(&key)?;
-            plain.define(&key, if text.is_string() { text } else { self.ctx.string("Error")? }, PLAIN)?;
+            plain.define(
+                &key,
+                if text.is_string() {
+                    text
+                } else {
+                    self.ctx.string("Error")?
+                },
+                PLAIN,
+            )?;
         }
-        let keys = error.keys((qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as u32)?;
+        let keys = error.keys(qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY)?;
         for index in 0..keys.len() {
             if let Some(key) = keys.get(index) {
                 let value = error.get(&key)?;
@@ -461,7 +488,7 @@ impl<'i, 'r> Encoder<'i, 'r> {
             return Err(self.refuse("is a class instance, not plain data"));
         }
         let flags = qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_SYMBOL_MASK | qjs::JS_GPN_SET_ENUM;
-        let keys = value.keys(flags as u32);
+        let keys = value.keys(flags);
         let keys = self.contain(keys)?;
         let len = value.length();
         let len = if is_array { self.contain(len)? } else { 0 };
@@ -473,7 +500,9 @@ impl<'i, 'r> Encoder<'i, 'r> {
             };
         }
         for index in 0..keys.len() {
-            let Some((key, enumerable)) = keys.entry(index) else { break };
+            let Some((key, enumerable)) = keys.entry(index) else {
+                break;
+            };
             if key.is_symbol() {
                 return Err(self.refuse("has a symbol as a key"));
             }
@@ -505,7 +534,10 @@ impl<'i, 'r> Encoder<'i, 'r> {
     }
 
     fn refuse(&self, reason: &str) -> Refusal {
-        Refusal::Value { path: shorten(&self.path()), reason: reason.to_owned() }
+        Refusal::Value {
+            path: shorten(&self.path()),
+            reason: reason.to_owned(),
+        }
     }
 
     /// Returns where the walk stands: `summary.tags`, `list[3].x`.
@@ -611,7 +643,9 @@ pub(crate) fn push_string(out: &mut String, bytes: &[u8]) -> bool {
 
 pub(crate) fn is_identifier(text: &str) -> bool {
     let mut chars = text.chars();
-    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_' || c == '$')
+    chars
+        .next()
+        .is_some_and(|c| c.is_alphabetic() || c == '_' || c == '$')
         && chars.all(|c| c.is_alphanumeric() || c == '_' || c == '$')
 }
 
@@ -621,7 +655,10 @@ fn shorten(path: &str) -> String {
     if path.len() <= 2 * HALF + 3 {
         return path.to_owned();
     }
-    let (head, tail) = (path.floor_char_boundary(HALF), path.ceil_char_boundary(path.len() - HALF));
+    let (head, tail) = (
+        path.floor_char_boundary(HALF),
+        path.ceil_char_boundary(path.len() - HALF),
+    );
     format!("{}…{}", &path[..head], &path[tail..])
 }
 

@@ -146,7 +146,12 @@ impl Engine {
                 return Err(WarmError("no memory for the built-in objects"));
             }
         }
-        let engine = Self { runtime, context, state, memory };
+        let engine = Self {
+            runtime,
+            context,
+            state,
+            memory,
+        };
         let ctx = engine.ctx();
         let intrinsics = globals::install(ctx, runtime).map_err(|Thrown| {
             let thrown = ctx.take_exception();
@@ -169,22 +174,10 @@ impl Engine {
 
 /// Runs the program that `start` describes, to its end.
 ///
-/// Blocks. The calling thread needs `start.max_stack_bytes` of native stack and some slack, and gets it on a stack of its
-/// own where it has less. `seed` must be fresh randomness.
+/// Blocks. The calling thread must have `start.max_stack_bytes` of stack left and about a MiB more. `seed` must be fresh
+/// randomness.
 pub fn run_program(
     engine: Engine,
-    start: &Start,
-    port: &mut dyn GuestPort,
-    control: &Control,
-    seed: [u8; 32],
-) -> GuestOutcome {
-    let stack = usize::try_from(start.max_stack_bytes).unwrap_or(usize::MAX / 2);
-    let needed = stack.saturating_add(STACK_SLACK);
-    stacker::maybe_grow(needed, needed + STACK_SLACK, || run_here(&engine, start, port, control, seed))
-}
-
-fn run_here(
-    engine: &Engine,
     start: &Start,
     port: &mut dyn GuestPort,
     control: &Control,
@@ -207,8 +200,17 @@ fn run_here(
     });
     engine.memory.set_limit(size(start.max_memory_bytes));
     let _lent = LentPort::new(state, port);
-    let end = Run { ctx: engine.ctx(), state, memory: &engine.memory, start }.to_its_end();
-    GuestOutcome { end, peak_memory_bytes: engine.memory.peak() as u64 }
+    let end = Run {
+        ctx: engine.ctx(),
+        state,
+        memory: &engine.memory,
+        start,
+    }
+    .to_its_end();
+    GuestOutcome {
+        end,
+        peak_memory_bytes: engine.memory.peak() as u64,
+    }
 }
 
 fn size(bytes: u64) -> usize {
@@ -225,7 +227,9 @@ impl<'s> LentPort<'s> {
         // SAFETY: only the lifetime is erased. The pointer is cleared when this guard goes, and the guard goes before the
         // borrow of the port ends.
         let port = unsafe {
-            std::mem::transmute::<NonNull<dyn GuestPort + '_>, NonNull<dyn GuestPort + 'static>>(NonNull::from(port))
+            std::mem::transmute::<NonNull<dyn GuestPort + '_>, NonNull<dyn GuestPort + 'static>>(
+                NonNull::from(port),
+            )
         };
         state.port.set(Some(port));
         Self { state }
@@ -277,7 +281,11 @@ impl State {
     }
 
     /// Uses the port, unless the run is over.
-    fn with_port<T>(&self, ctx: Ctx<'_>, use_port: impl FnOnce(&mut dyn GuestPort) -> Result<T, ()>) -> JsResult<T> {
+    fn with_port<T>(
+        &self,
+        ctx: Ctx<'_>,
+        use_port: impl FnOnce(&mut dyn GuestPort) -> Result<T, ()>,
+    ) -> JsResult<T> {
         if self.stop.get().is_none()
             && let Some(mut port) = self.port.take()
         {
@@ -308,7 +316,10 @@ impl State {
     pub(crate) fn wait_for(&self, ctx: Ctx<'_>, id: u32) -> JsResult<Result<String, String>> {
         loop {
             match self.with_port(ctx, |port| Ok(port.wait(None)))? {
-                Event::Answer { id: answered, outcome } if answered == id => return Ok(outcome),
+                Event::Answer {
+                    id: answered,
+                    outcome,
+                } if answered == id => return Ok(outcome),
                 Event::Answer { id, outcome } => self.early.borrow_mut().push_back((id, outcome)),
                 Event::Due => {}
                 Event::Gone => {
@@ -379,7 +390,10 @@ unsafe extern "C" fn on_rejection(
     // SAFETY: as above.
     let promise = unsafe { ctx.borrow(promise) };
     if handled {
-        if let Some(at) = unhandled.iter().position(|(known, _)| known.address() == promise.address()) {
+        if let Some(at) = unhandled
+            .iter()
+            .position(|(known, _)| known.address() == promise.address())
+        {
             let (promise, reason) = unhandled.swap_remove(at);
             // SAFETY: kept in this context, and used no more.
             unsafe { drop((promise.take(ctx), reason.take(ctx))) };
@@ -450,7 +464,11 @@ impl Intrinsics {
 
     /// Returns whether the value is the original `Object.prototype` or `Array.prototype`.
     pub(crate) fn is_prototype_of_literals(&self, value: &Value<'_>, array: bool) -> bool {
-        let known = if array { self.array_prototype } else { self.object_prototype };
+        let known = if array {
+            self.array_prototype
+        } else {
+            self.object_prototype
+        };
         value.is_object() && value.address() == known.address()
     }
 
@@ -525,7 +543,11 @@ impl<'e> Run<'e> {
     /// Installs the namespaces, compiles the program and calls it.
     fn launch(&self, text: &ProgramText<'_>) -> JsResult<Value<'e>> {
         Namespaces::install(self.ctx, self.state, &self.start.namespaces)?;
-        let main = self.ctx.eval(&text.wrapped(), crate::failure::PROGRAM_FILE, crate::failure::FIRST_LINE)?;
+        let main = self.ctx.eval(
+            &text.wrapped(),
+            crate::failure::PROGRAM_FILE,
+            crate::failure::FIRST_LINE,
+        )?;
         main.call(&self.ctx.undefined(), &[])
     }
 
@@ -611,9 +633,10 @@ impl<'e> Run<'e> {
                 let thrown = self.ctx.take_exception();
                 self.failed(text, &thrown)
             }
-            Err(Refusal::TooLong(_)) if bounds.max_bytes == self.state.max_output.get() => {
-                failed_as(FailureKind::OutputLimit, "the result is longer than the output limit".to_owned())
-            }
+            Err(Refusal::TooLong(_)) if bounds.max_bytes == self.state.max_output.get() => failed_as(
+                FailureKind::OutputLimit,
+                "the result is longer than the output limit".to_owned(),
+            ),
             Err(refusal) => match self.memory_failure() {
                 Some(end) => end,
                 None => failed_as(FailureKind::InvalidOutput, refusal.describe("the result")),
@@ -629,7 +652,8 @@ impl<'e> Run<'e> {
             return self.out_of_memory();
         }
         // Describing an error reads its properties, which may need memory too: let it have a little.
-        self.memory.set_limit(self.memory.limit().saturating_add(1024 * 1024));
+        self.memory
+            .set_limit(self.memory.limit().saturating_add(1024 * 1024));
         GuestEnd::Failed(crate::failure::describe(thrown, text))
     }
 
@@ -639,7 +663,10 @@ impl<'e> Run<'e> {
 
     fn out_of_memory(&self) -> GuestEnd {
         let mib = self.start.max_memory_bytes / (1024 * 1024);
-        failed_as(FailureKind::WorkerExit, format!("memory limit exceeded: {mib} MiB"))
+        failed_as(
+            FailureKind::WorkerExit,
+            format!("memory limit exceeded: {mib} MiB"),
+        )
     }
 
     fn stopped(&self) -> Option<GuestEnd> {
@@ -650,7 +677,10 @@ impl<'e> Run<'e> {
     }
 
     fn forget_rejection(&self, main: &Value<'e>) {
-        self.state.unhandled.borrow_mut().retain(|(promise, _)| promise.address() != main.address());
+        self.state
+            .unhandled
+            .borrow_mut()
+            .retain(|(promise, _)| promise.address() != main.address());
     }
 
     /// Logs what was rejected and never looked at, so that a forgotten `await` does not hide an error.
@@ -669,5 +699,11 @@ impl<'e> Run<'e> {
 }
 
 fn failed_as(kind: FailureKind, message: String) -> GuestEnd {
-    GuestEnd::Failed(Failure { kind, name: None, message, position: None, stack: Vec::new() })
+    GuestEnd::Failed(Failure {
+        kind,
+        name: None,
+        message,
+        position: None,
+        stack: Vec::new(),
+    })
 }

@@ -58,7 +58,9 @@ impl GuestPort for ScriptedPort {
 
 pub(crate) fn start(program: &str, json: JsonMode) -> Start {
     let members = Members {
-        shown: ["echo", "fail", "__proto__", "doc-stats"].map(str::to_owned).to_vec(),
+        shown: ["echo", "fail", "__proto__", "doc-stats"]
+            .map(str::to_owned)
+            .to_vec(),
         shown_sync: vec![],
         hidden: vec!["hidden".to_owned()],
         hidden_sync: vec!["ask".to_owned()],
@@ -74,7 +76,7 @@ pub(crate) fn start(program: &str, json: JsonMode) -> Start {
         }],
         json,
         max_memory_bytes: 256 << 20,
-        max_stack_bytes: 1 << 20,
+        max_stack_bytes: 512 << 10,
         max_frame_bytes: 64 << 20,
         max_output_bytes: 64 << 20,
         max_json_depth: 10_000,
@@ -84,8 +86,13 @@ pub(crate) fn start(program: &str, json: JsonMode) -> Start {
 pub(crate) fn run(program: &str) -> (GuestEnd, ScriptedPort) {
     let mut port = ScriptedPort::default();
     let engine = Engine::warm().expect("an engine");
-    let outcome =
-        run_program(engine, &start(program, JsonMode::Standard), &mut port, &Control::default(), [1; 32]);
+    let outcome = run_program(
+        engine,
+        &start(program, JsonMode::Standard),
+        &mut port,
+        &Control::default(),
+        [1; 32],
+    );
     (outcome.end, port)
 }
 
@@ -106,9 +113,37 @@ pub(crate) fn outcome(program: &str) -> String {
 }
 
 #[test]
-fn scratch() {
-    for program in std::fs::read_to_string("/tmp/qjs-scratch.txt").unwrap_or_default().split("\n---\n") {
-        let (end, port) = run(program);
-        eprintln!("=== {program}\n{end:?}\n{:?} {:?}", port.logs, port.calls);
+fn a_program_talks_to_its_host() {
+    let (end, port) = run("console.log('hi', {a: 1}); return [await tools.echo({v: 1}), tools.ask(2)]");
+    assert_eq!(end, GuestEnd::Value(r#"[{"v":1},2]"#.to_owned()));
+    assert_eq!(port.logs, ["hi { a: 1 }"]);
+    assert_eq!(port.calls, [r#"echo[{"v":1}]"#, "ask[2]"]);
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    for (program, expected) in [
+        ("throw new RangeError('no')", "exception at 1:11: RangeError: no"),
+        (
+            "const é = 1;\n/* 🦀 */ null.x",
+            "exception at 2:10: TypeError: cannot read property 'x' of null",
+        ),
+        (
+            "return tools.a.b()",
+            "exception at 1:16: ToolCallError: no such tool: a.b",
+        ),
+        ("throw 'text'", "exception: text"),
+        ("throw {code: 7}", "exception: the program threw { code: 7 }"),
+        ("throw undefined", "exception: the program threw undefined"),
+        (
+            "const o = {};\no.run(1)",
+            "exception at 2:3: TypeError: o.run is not a function",
+        ),
+        (
+            "let x = ;",
+            "exception at 1:9: SyntaxError: unexpected token in expression: ';'",
+        ),
+    ] {
+        assert_eq!(outcome(program), expected, "{program}");
     }
 }

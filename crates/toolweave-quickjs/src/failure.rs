@@ -36,10 +36,22 @@ const MISSING: &[(&str, &str)] = &[
     ("Request", NO_NETWORK),
     ("Response", NO_NETWORK),
     ("Headers", NO_NETWORK),
-    ("process", "programs have no process and no environment; what is not an argument comes from a tool on `tools`"),
-    ("require", "programs have no modules; call a tool on `tools`, or use the built-in objects"),
-    ("module", "programs have no modules; return the value instead of exporting it"),
-    ("exports", "programs have no modules; return the value instead of exporting it"),
+    (
+        "process",
+        "programs have no process and no environment; what is not an argument comes from a tool on `tools`",
+    ),
+    (
+        "require",
+        "programs have no modules; call a tool on `tools`, or use the built-in objects",
+    ),
+    (
+        "module",
+        "programs have no modules; return the value instead of exporting it",
+    ),
+    (
+        "exports",
+        "programs have no modules; return the value instead of exporting it",
+    ),
     ("__dirname", NO_FILES),
     ("__filename", NO_FILES),
     ("fs", NO_FILES),
@@ -49,17 +61,29 @@ const MISSING: &[(&str, &str)] = &[
     ("Deno", NO_FILES),
     ("Bun", NO_FILES),
     ("Buffer", "use TextEncoder, TextDecoder, btoa and atob"),
-    ("crypto", "there is no crypto object; a tool on `tools` may offer it"),
+    (
+        "crypto",
+        "there is no crypto object; a tool on `tools` may offer it",
+    ),
     ("setImmediate", "use setTimeout(callback, 0)"),
     ("window", "there is no page; use globalThis for globals"),
     ("document", "there is no page; a tool on `tools` may read one"),
-    ("localStorage", "nothing is kept between programs here; a tool on `tools` may store it"),
+    (
+        "localStorage",
+        "nothing is kept between programs here; a tool on `tools` may store it",
+    ),
     ("alert", "use console.log"),
     ("print", "use console.log"),
     ("prompt", "programs cannot ask; return what is missing"),
-    ("codemode", "tools are functions of `tools`: await tools.name({...})"),
+    (
+        "codemode",
+        "tools are functions of `tools`: await tools.name({...})",
+    ),
     ("mcp", "tools are functions of `tools`: await tools.name({...})"),
-    ("functions", "tools are functions of `tools`: await tools.name({...})"),
+    (
+        "functions",
+        "tools are functions of `tools`: await tools.name({...})",
+    ),
     ("final_answer", "return the value"),
     ("finalAnswer", "return the value"),
     ("submit", "return the value"),
@@ -97,10 +121,18 @@ impl<'t> ProgramText<'t> {
         let Some(text) = lines.nth(index) else {
             let count = u32::try_from(self.source.split('\n').count()).unwrap_or(u32::MAX);
             let last = self.source.rsplit('\n').next().unwrap_or_default();
-            return Position { line: count, column: units(last.trim_end_matches('\r')).saturating_add(1) };
+            return Position {
+                line: count,
+                column: units(last.trim_end_matches('\r')).saturating_add(1),
+            };
         };
-        let bytes = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX).min(text.len());
-        Position { line: line.max(1), column: units(&text[..text.floor_char_boundary(bytes)]).saturating_add(1) }
+        let bytes = usize::try_from(column.saturating_sub(1))
+            .unwrap_or(usize::MAX)
+            .min(text.len());
+        Position {
+            line: line.max(1),
+            column: units(&text[..text.floor_char_boundary(bytes)]).saturating_add(1),
+        }
     }
 
     /// Returns the expressions that may be the one called at a place, the likeliest first. The engine points at the last
@@ -118,9 +150,11 @@ impl<'t> ProgramText<'t> {
             })
             .map_or(line.len(), |(offset, _)| offset);
         let mut callees = Vec::new();
-        let name_end = line[offset..].find(|c| !is_name_part(c)).map_or(line.len(), |len| offset + len);
+        let name_end = line[offset..]
+            .find(|c| !is_name_part(c))
+            .map_or(line.len(), |len| offset + len);
         if name_end > offset && line[name_end..].trim_start().starts_with('(') {
-            callees.extend(chain_ending_at(line, name_end));
+            callees.extend(chain_ending_at(line, name_end).filter(|callee| !is_well_known(callee)));
         }
         // The innermost call around the place.
         let mut depth = 0;
@@ -150,7 +184,7 @@ fn is_name_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
-/// Returns `a.b?.c` where it ends at `end`.
+/// Returns `a.b?.c` where it ends at `end`; of a longer expression like `f(x).c`, the last name.
 fn chain_ending_at(line: &str, end: usize) -> Option<&str> {
     let head = line[..end].trim_end();
     let start = head
@@ -159,17 +193,37 @@ fn chain_ending_at(line: &str, end: usize) -> Option<&str> {
         .take_while(|(_, c)| is_name_part(*c) || matches!(c, '.' | '?'))
         .last()
         .map(|(index, _)| index)?;
-    let chain = head[start..].trim_start_matches(['.', '?']).trim_end_matches(['.', '?']);
-    let is_whole = start == 0 || !head[..start].ends_with([')', ']', '}']);
-    let keyword = matches!(chain, "if" | "while" | "for" | "switch" | "catch" | "return" | "await" | "function" | "async");
-    (is_whole && !chain.is_empty() && !keyword && chain.len() <= 100 && !chain.starts_with(|c: char| c.is_ascii_digit()))
-        .then_some(chain)
+    let chain = head[start..].trim_matches(['.', '?']);
+    let names = !chain.is_empty() && chain.len() <= 100 && !chain.starts_with(|c: char| c.is_ascii_digit());
+    let keyword = matches!(
+        chain,
+        "if" | "while"
+            | "for"
+            | "switch"
+            | "catch"
+            | "return"
+            | "await"
+            | "function"
+            | "async"
+            | "typeof"
+            | "new"
+    );
+    (names && !keyword).then_some(chain)
 }
 
 /// Functions that are always there, so that they cannot be the one that is missing.
 fn is_well_known(callee: &str) -> bool {
     let root = callee.split(['.', '?']).next().unwrap_or_default();
-    matches!(root, "console" | "JSON" | "Math" | "Object" | "Array" | "Promise" | "String" | "Number" | "Boolean")
+    matches!(
+        root,
+        "console" | "JSON" | "Math" | "Object" | "Array" | "Promise" | "String" | "Number" | "Boolean"
+    ) && matches!(
+        callee.split_once('.'),
+        None | Some((
+            _,
+            "log" | "parse" | "stringify" | "keys" | "entries" | "from" | "all"
+        ))
+    )
 }
 
 /// Turns what was thrown into a failure.
@@ -182,7 +236,9 @@ pub(crate) fn describe(thrown: &Value<'_>, text: &ProgramText<'_>) -> Failure {
             let message = property(thrown, "message").unwrap_or_default();
             let name_or = name.clone().unwrap_or_else(|| "Error".to_owned());
             let message = if message.is_empty() { name_or } else { message };
-            let message = complete(name.as_deref(), message, || position.map(|at| text.callees(at)).unwrap_or_default());
+            let message = complete(name.as_deref(), message, || {
+                position.map(|at| text.callees(at)).unwrap_or_default()
+            });
             (name, message + &additions(thrown))
         }
         Sort::Text => (None, quiet(thrown, thrown.to_text()).unwrap_or_default()),
@@ -192,7 +248,13 @@ pub(crate) fn describe(thrown: &Value<'_>, text: &ProgramText<'_>) -> Failure {
         message.push_str("the program threw an empty string");
     }
     message.truncate(message.floor_char_boundary(MAX_MESSAGE.min(message.len())));
-    Failure { kind: FailureKind::Exception, name, message, position, stack: frames }
+    Failure {
+        kind: FailureKind::Exception,
+        name,
+        message,
+        position,
+        stack: frames,
+    }
 }
 
 /// Returns a short text for what was thrown: `TypeError: not a function`.
@@ -220,7 +282,8 @@ pub(crate) fn brief(thrown: &Value<'_>) -> String {
 /// Returns whether this is what the engine throws when memory runs out. It may even be `null`.
 pub(crate) fn is_out_of_memory(thrown: &Value<'_>) -> bool {
     thrown.kind() == Kind::Null
-        || (thrown.is_error() && property(thrown, "message").is_some_and(|message| message == "out of memory"))
+        || (thrown.is_error()
+            && property(thrown, "message").is_some_and(|message| message == "out of memory"))
 }
 
 enum Sort {
@@ -243,7 +306,11 @@ fn kind_of(thrown: &Value<'_>) -> Sort {
 fn property(object: &Value<'_>, name: &str) -> Option<String> {
     let read = || -> JsResult<Option<String>> {
         let value = object.get(&object.ctx().atom(name)?)?;
-        if value.is_string() { value.to_text().map(Some) } else { Ok(None) }
+        if value.is_string() {
+            value.to_text().map(Some)
+        } else {
+            Ok(None)
+        }
     };
     quiet(object, read()).flatten()
 }
@@ -295,9 +362,15 @@ fn additions(thrown: &Value<'_>) -> String {
     }
     let mut cause = own_value(thrown, "cause");
     for _ in 0..MAX_CAUSES {
-        let Some(current) = cause.filter(|cause| !cause.is_undefined()) else { break };
+        let Some(current) = cause.filter(|cause| !cause.is_undefined()) else {
+            break;
+        };
         let _ = write!(text, "\n  caused by {}", brief(&current));
-        cause = if current.is_object() { own_value(&current, "cause") } else { None };
+        cause = if current.is_object() {
+            own_value(&current, "cause")
+        } else {
+            None
+        };
     }
     text
 }
@@ -315,20 +388,31 @@ fn frames(thrown: &Value<'_>, text: &ProgramText<'_>) -> Vec<Frame> {
     let Some(stack) = stack(thrown) else {
         return Vec::new();
     };
-    stack.lines().filter_map(|line| frame(line, text)).take(MAX_FRAMES).collect()
+    stack
+        .lines()
+        .filter_map(|line| frame(line, text))
+        .take(MAX_FRAMES)
+        .collect()
 }
 
 /// Returns the stack that the engine recorded, not what the program made of it.
 fn stack(thrown: &Value<'_>) -> Option<String> {
     let ctx = thrown.ctx();
     let stack = if thrown.is_error() {
-        quiet(thrown, State::of(ctx).intrinsics()?.error_stack(ctx).call(thrown, &[]))?
+        quiet(
+            thrown,
+            State::of(ctx).intrinsics()?.error_stack(ctx).call(thrown, &[]),
+        )?
     } else if thrown.is_object() {
         own_value(thrown, "stack")?
     } else {
         return None;
     };
-    if stack.is_string() { quiet(thrown, stack.to_text()) } else { None }
+    if stack.is_string() {
+        quiet(thrown, stack.to_text())
+    } else {
+        None
+    }
 }
 
 /// Reads `    at name (program.ts:3:5)` or `    at program.ts:3:5`.
@@ -338,13 +422,19 @@ fn frame(line: &str, text: &ProgramText<'_>) -> Option<Frame> {
         Some((function, place)) => (function, place),
         None => ("", rest),
     };
-    let place = place.strip_prefix(PROGRAM_FILE.to_str().ok()?)?.strip_prefix(':')?;
+    let place = place
+        .strip_prefix(PROGRAM_FILE.to_str().ok()?)?
+        .strip_prefix(':')?;
     let (line, column) = place.split_once(':')?;
     if line.starts_with('-') || line == "0" {
         return None;
     }
     Some(Frame {
-        function: if function == "<anonymous>" { String::new() } else { function.to_owned() },
+        function: if function == "<anonymous>" {
+            String::new()
+        } else {
+            function.to_owned()
+        },
         position: text.place(line.parse().ok()?, column.parse().ok()?),
     })
 }

@@ -66,7 +66,15 @@ const NATIVES: &[(&CStr, i32, Place, Native)] = &[
 
 /// What is taken away: `SharedArrayBuffer` has nobody to share with and `Atomics` nobody to wait for; `prepareStackTrace`
 /// would let a program word the stacks that failures are located by.
-const REMOVED: &[&str] = &["SharedArrayBuffer", "Atomics", "InternalError", "gc", "navigator", "scriptArgs", "print"];
+const REMOVED: &[&str] = &[
+    "SharedArrayBuffer",
+    "Atomics",
+    "InternalError",
+    "gc",
+    "navigator",
+    "scriptArgs",
+    "print",
+];
 
 /// Fills the global object. Returns the intrinsics that natives rely on.
 pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResult<Intrinsics> {
@@ -77,7 +85,12 @@ pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResul
     let math = global.get_str(c"Math")?;
     let natives = ctx.object()?;
     for (index, &(name, length, place, _)) in NATIVES.iter().enumerate() {
-        let function = ctx.function(name, length, call_native, i32::try_from(index).unwrap_or(i32::MAX))?;
+        let function = ctx.function(
+            name,
+            length,
+            call_native,
+            i32::try_from(index).unwrap_or(i32::MAX),
+        )?;
         let name = name.to_str().unwrap_or_default();
         match place {
             Place::Global => global.define_str(name, function, BUILTIN)?,

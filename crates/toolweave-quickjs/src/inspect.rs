@@ -23,8 +23,13 @@ const LINE: usize = 76;
 
 /// Writes a value as `console.log` shows it.
 pub(crate) fn inspect(value: &Value<'_>, max_depth: usize) -> JsResult<String> {
-    let mut inspector =
-        Inspector { ctx: value.ctx(), open: Vec::new(), circular: Vec::new(), left: MAX_TEXT, max_depth };
+    let mut inspector = Inspector {
+        ctx: value.ctx(),
+        open: Vec::new(),
+        circular: Vec::new(),
+        left: MAX_TEXT,
+        max_depth,
+    };
     inspector.value(value, 0)
 }
 
@@ -135,14 +140,20 @@ impl<'r> Inspector<'r> {
                 }));
             }
             if class == "RegExp" {
-                let text = intrinsics.regexp_to_string(self.ctx).call(value, &[])?.to_text()?;
+                let text = intrinsics
+                    .regexp_to_string(self.ctx)
+                    .call(value, &[])?
+                    .to_text()?;
                 return self.with_fields(value, text, depth, Fields::Extra);
             }
         }
         let is_array = value.is_array();
         let shown_name = name.clone().unwrap_or_else(|| class.clone());
         if depth > self.max_depth || self.left == 0 {
-            return Ok(label(format!("[{}]", if is_array { "Array" } else { &shown_name })));
+            return Ok(label(format!(
+                "[{}]",
+                if is_array { "Array" } else { &shown_name }
+            )));
         }
         if is_array {
             let prefix = match name.as_deref() {
@@ -221,7 +232,12 @@ impl<'r> Inspector<'r> {
         if index < len {
             entries.push(format!("... {} more item{}", len - index, plural(len - index)));
         }
-        Ok(Parts { prefix, brackets: ("[", "]"), entries, flows })
+        Ok(Parts {
+            prefix,
+            brackets: ("[", "]"),
+            entries,
+            flows,
+        })
     }
 
     fn collection(&mut self, value: &Value<'r>, class: &str, name: &str, depth: usize) -> JsResult<Parts> {
@@ -229,7 +245,9 @@ impl<'r> Inspector<'r> {
             return Ok(label(format!("[{class}]")));
         };
         let is_map = class == "Map";
-        let collected = intrinsics.collect(self.ctx).call(&self.ctx.undefined(), &[value, &self.ctx.bool(is_map)])?;
+        let collected = intrinsics
+            .collect(self.ctx)
+            .call(&self.ctx.undefined(), &[value, &self.ctx.bool(is_map)])?;
         let size = collected.get_index(0)?.to_text()?;
         let count = collected.length()?.saturating_sub(1) / if is_map { 2 } else { 1 };
         let mut entries = Vec::new();
@@ -255,7 +273,13 @@ impl<'r> Inspector<'r> {
     }
 
     /// Shows a label, and the own fields behind it if there are any.
-    fn with_fields(&mut self, value: &Value<'r>, text: String, depth: usize, which: Fields) -> JsResult<Parts> {
+    fn with_fields(
+        &mut self,
+        value: &Value<'r>,
+        text: String,
+        depth: usize,
+        which: Fields,
+    ) -> JsResult<Parts> {
         if depth > self.max_depth {
             return Ok(label(text));
         }
@@ -268,7 +292,7 @@ impl<'r> Inspector<'r> {
 
     fn fields(&mut self, value: &Value<'r>, depth: usize, which: Fields) -> JsResult<Vec<String>> {
         let flags = qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_SYMBOL_MASK | qjs::JS_GPN_ENUM_ONLY;
-        let keys = value.keys(flags as u32)?;
+        let keys = value.keys(flags)?;
         let mut entries = Vec::new();
         for index in 0..keys.len() {
             if entries.len() >= MAX_ITEMS || self.left == 0 {
@@ -277,11 +301,19 @@ impl<'r> Inspector<'r> {
                 break;
             }
             let Some(key) = keys.get(index) else { break };
-            let name = if key.is_symbol() { format!("[{}]", symbol(&key.to_value()?)?) } else { key.to_text() };
+            let name = if key.is_symbol() {
+                format!("[{}]", symbol(&key.to_value()?)?)
+            } else {
+                key.to_text()
+            };
             if which == Fields::OfError && matches!(name.as_str(), "name" | "message" | "stack") {
                 continue;
             }
-            let name = if key.is_symbol() || is_identifier(&name) { name } else { quoted(&name) };
+            let name = if key.is_symbol() || is_identifier(&name) {
+                name
+            } else {
+                quoted(&name)
+            };
             let text = match value.own(&key)? {
                 Some(Property::Data(field)) => self.value(&field, depth + 1)?,
                 Some(Property::Accessor { getter, setter }) => accessor(getter, setter).to_owned(),
@@ -311,16 +343,31 @@ fn own_index<'r>(value: &Value<'r>, index: u32) -> JsResult<Option<Property<'r>>
 }
 
 fn label(text: String) -> Parts {
-    Parts { prefix: text, brackets: ("", ""), entries: Vec::new(), flows: false }
+    Parts {
+        prefix: text,
+        brackets: ("", ""),
+        entries: Vec::new(),
+        flows: false,
+    }
 }
 
 fn braces(prefix: &str, entries: Vec<String>) -> Parts {
-    Parts { prefix: prefix.to_owned(), brackets: ("{", "}"), entries, flows: false }
+    Parts {
+        prefix: prefix.to_owned(),
+        brackets: ("{", "}"),
+        entries,
+        flows: false,
+    }
 }
 
 /// Puts the entries on one line if they fit, else on several.
 fn join(parts: Parts, depth: usize) -> String {
-    let Parts { prefix, brackets: (open, close), entries, flows } = parts;
+    let Parts {
+        prefix,
+        brackets: (open, close),
+        entries,
+        flows,
+    } = parts;
     if open.is_empty() {
         return prefix;
     }
@@ -383,7 +430,11 @@ fn function_label(value: &Value<'_>, class: &str) -> JsResult<String> {
         "AsyncFunction" | "GeneratorFunction" | "AsyncGeneratorFunction" => class,
         _ => "Function",
     };
-    Ok(if name.is_empty() { format!("[{kind} (anonymous)]") } else { format!("[{kind}: {name}]") })
+    Ok(if name.is_empty() {
+        format!("[{kind} (anonymous)]")
+    } else {
+        format!("[{kind}: {name}]")
+    })
 }
 
 fn symbol(value: &Value<'_>) -> JsResult<String> {
@@ -425,7 +476,10 @@ fn quoted(text: &str) -> String {
     } else {
         (text, 0)
     };
-    let quote = ['\'', '"', '`'].into_iter().find(|quote| !text.contains(*quote)).unwrap_or('\'');
+    let quote = ['\'', '"', '`']
+        .into_iter()
+        .find(|quote| !text.contains(*quote))
+        .unwrap_or('\'');
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
     for c in text.chars() {

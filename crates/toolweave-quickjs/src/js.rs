@@ -134,11 +134,17 @@ impl<'r> Ctx<'r> {
     }
 
     pub(crate) fn undefined(self) -> Value<'r> {
-        Value { raw: qjs::JS_UNDEFINED, ctx: self }
+        Value {
+            raw: qjs::JS_UNDEFINED,
+            ctx: self,
+        }
     }
 
     pub(crate) fn null(self) -> Value<'r> {
-        Value { raw: qjs::JS_NULL, ctx: self }
+        Value {
+            raw: qjs::JS_NULL,
+            ctx: self,
+        }
     }
 
     pub(crate) fn bool(self, value: bool) -> Value<'r> {
@@ -147,21 +153,39 @@ impl<'r> Ctx<'r> {
     }
 
     pub(crate) fn int(self, value: i32) -> Value<'r> {
-        Value { raw: qjs::JS_MKVAL(qjs::JS_TAG_INT, value), ctx: self }
+        Value {
+            raw: qjs::JS_MKVAL(qjs::JS_TAG_INT, value),
+            ctx: self,
+        }
     }
 
     pub(crate) fn number(self, value: f64) -> Value<'r> {
-        Value { raw: qjs::JS_NewFloat64(value), ctx: self }
+        Value {
+            raw: qjs::JS_NewFloat64(value),
+            ctx: self,
+        }
     }
 
     pub(crate) fn string(self, text: &str) -> JsResult<Value<'r>> {
         // SAFETY: the bytes are copied.
-        unsafe { self.returned(qjs::JS_NewStringLen(self.as_ptr(), text.as_ptr().cast(), text.len() as qjs::size_t)) }
+        unsafe {
+            self.returned(qjs::JS_NewStringLen(
+                self.as_ptr(),
+                text.as_ptr().cast(),
+                text.len() as qjs::size_t,
+            ))
+        }
     }
 
     pub(crate) fn string_from_utf16(self, units: &[u16]) -> JsResult<Value<'r>> {
         // SAFETY: the units are copied.
-        unsafe { self.returned(qjs::JS_NewStringUTF16(self.as_ptr(), units.as_ptr(), units.len() as qjs::size_t)) }
+        unsafe {
+            self.returned(qjs::JS_NewStringUTF16(
+                self.as_ptr(),
+                units.as_ptr(),
+                units.len() as qjs::size_t,
+            ))
+        }
     }
 
     pub(crate) fn object(self) -> JsResult<Value<'r>> {
@@ -171,7 +195,8 @@ impl<'r> Ctx<'r> {
 
     /// Builds an array out of the values.
     pub(crate) fn array(self, values: Vec<Value<'r>>) -> JsResult<Value<'r>> {
-        let count = c_int::try_from(values.len()).map_err(|_| self.throw(ErrorKind::Range, "array too long"))?;
+        let count =
+            c_int::try_from(values.len()).map_err(|_| self.throw(ErrorKind::Range, "array too long"))?;
         let raw: Vec<qjs::JSValue> = values.into_iter().map(Value::into_raw).collect();
         // SAFETY: the array takes the references over, also when it fails.
         unsafe { self.returned(qjs::JS_NewArrayFrom(self.as_ptr(), count, raw.as_ptr())) }
@@ -179,7 +204,13 @@ impl<'r> Ctx<'r> {
 
     pub(crate) fn bytes(self, bytes: &[u8]) -> JsResult<Value<'r>> {
         // SAFETY: the bytes are copied.
-        unsafe { self.returned(qjs::JS_NewUint8ArrayCopy(self.as_ptr(), bytes.as_ptr(), bytes.len() as qjs::size_t)) }
+        unsafe {
+            self.returned(qjs::JS_NewUint8ArrayCopy(
+                self.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len() as qjs::size_t,
+            ))
+        }
     }
 
     pub(crate) fn global(self) -> Value<'r> {
@@ -219,7 +250,12 @@ impl<'r> Ctx<'r> {
     /// Throws a new error of the given kind, which is then pending.
     pub(crate) fn throw(self, kind: ErrorKind, message: &str) -> Thrown {
         let cut = message.floor_char_boundary(200.min(message.len()));
-        let text: Vec<u8> = message.as_bytes()[..cut].iter().copied().filter(|&b| b != 0).chain([0]).collect();
+        let text: Vec<u8> = message.as_bytes()[..cut]
+            .iter()
+            .copied()
+            .filter(|&b| b != 0)
+            .chain([0])
+            .collect();
         let format = c"%s".as_ptr();
         let text: *const c_char = text.as_ptr().cast();
         // SAFETY: the format takes one NUL-terminated string, which is copied.
@@ -276,14 +312,19 @@ impl<'r> Ctx<'r> {
             // SAFETY: a string is a valid key.
             unsafe { qjs::JS_ValueToAtom(self.as_ptr(), text.raw) }
         };
-        if raw == qjs::JS_ATOM_NULL as qjs::JSAtom { Err(Thrown) } else { Ok(Atom { raw, ctx: self }) }
+        if raw == qjs::JS_ATOM_NULL as qjs::JSAtom {
+            Err(Thrown)
+        } else {
+            Ok(Atom { raw, ctx: self })
+        }
     }
 
     /// # Safety
     /// `raw` is a live atom of this context.
     pub(crate) unsafe fn borrow_atom(self, raw: qjs::JSAtom) -> Atom<'r> {
         // SAFETY: the caller's promise.
-        Atom { raw: unsafe { qjs::JS_DupAtom(self.as_ptr(), raw) }, ctx: self }
+        let raw = unsafe { qjs::JS_DupAtom(self.as_ptr(), raw) };
+        Atom { raw, ctx: self }
     }
 
     /// Returns a pending promise and the functions that settle it.
@@ -450,7 +491,8 @@ impl<'r> Value<'r> {
                 return None;
             }
             let mut width = 0;
-            let buffer = qjs::JS_GetTypedArrayBuffer(ctx, self.raw, &raw mut offset, &raw mut len, &raw mut width);
+            let buffer =
+                qjs::JS_GetTypedArrayBuffer(ctx, self.raw, &raw mut offset, &raw mut len, &raw mut width);
             let Ok(buffer) = self.ctx.returned(buffer) else {
                 drop(self.ctx.take_exception());
                 return None;
@@ -462,7 +504,9 @@ impl<'r> Value<'r> {
                 return if len == 0 { Some(Vec::new()) } else { None };
             }
             let (start, end) = (offset as usize, (offset + len) as usize);
-            std::slice::from_raw_parts(data, whole as usize).get(start..end).map(<[u8]>::to_vec)
+            std::slice::from_raw_parts(data, whole as usize)
+                .get(start..end)
+                .map(<[u8]>::to_vec)
         }
     }
 
@@ -511,22 +555,34 @@ impl<'r> Value<'r> {
     /// Returns the target of a proxy.
     pub(crate) fn proxy_target(&self) -> Value<'r> {
         // SAFETY: returns a new reference.
-        unsafe { self.ctx.adopt(qjs::JS_GetProxyTarget(self.ctx.as_ptr(), self.raw)) }
+        unsafe {
+            self.ctx
+                .adopt(qjs::JS_GetProxyTarget(self.ctx.as_ptr(), self.raw))
+        }
     }
 
     pub(crate) fn get(&self, key: &Atom<'r>) -> JsResult<Value<'r>> {
         // SAFETY: value and key are live.
-        unsafe { self.ctx.returned(qjs::JS_GetProperty(self.ctx.as_ptr(), self.raw, key.raw)) }
+        unsafe {
+            self.ctx
+                .returned(qjs::JS_GetProperty(self.ctx.as_ptr(), self.raw, key.raw))
+        }
     }
 
     pub(crate) fn get_str(&self, key: &CStr) -> JsResult<Value<'r>> {
         // SAFETY: the value is live, the key NUL-terminated.
-        unsafe { self.ctx.returned(qjs::JS_GetPropertyStr(self.ctx.as_ptr(), self.raw, key.as_ptr())) }
+        unsafe {
+            self.ctx
+                .returned(qjs::JS_GetPropertyStr(self.ctx.as_ptr(), self.raw, key.as_ptr()))
+        }
     }
 
     pub(crate) fn get_index(&self, index: u32) -> JsResult<Value<'r>> {
         // SAFETY: the value is live.
-        unsafe { self.ctx.returned(qjs::JS_GetPropertyUint32(self.ctx.as_ptr(), self.raw, index)) }
+        unsafe {
+            self.ctx
+                .returned(qjs::JS_GetPropertyUint32(self.ctx.as_ptr(), self.raw, index))
+        }
     }
 
     pub(crate) fn length(&self) -> JsResult<u64> {
@@ -542,7 +598,13 @@ impl<'r> Value<'r> {
     pub(crate) fn define(&self, key: &Atom<'r>, value: Value<'r>, flags: u32) -> JsResult<()> {
         // SAFETY: the object takes the value's reference over.
         let done = unsafe {
-            qjs::JS_DefinePropertyValue(self.ctx.as_ptr(), self.raw, key.raw, value.into_raw(), flags as c_int)
+            qjs::JS_DefinePropertyValue(
+                self.ctx.as_ptr(),
+                self.raw,
+                key.raw,
+                value.into_raw(),
+                flags as c_int,
+            )
         };
         if done < 0 { Err(Thrown) } else { Ok(()) }
     }
@@ -586,7 +648,10 @@ impl<'r> Value<'r> {
                     let getter = self.ctx.adopt(descriptor.getter);
                     let setter = self.ctx.adopt(descriptor.setter);
                     Ok(Some(if descriptor.flags & qjs::JS_PROP_GETSET as c_int != 0 {
-                        Property::Accessor { getter: !getter.is_undefined(), setter: !setter.is_undefined() }
+                        Property::Accessor {
+                            getter: !getter.is_undefined(),
+                            setter: !setter.is_undefined(),
+                        }
                     } else {
                         Property::Data(value)
                     }))
@@ -608,7 +673,10 @@ impl<'r> Value<'r> {
     pub(crate) fn has_own_index(&self, index: u32) -> JsResult<bool> {
         // SAFETY: returns a new atom.
         let key = unsafe { qjs::JS_NewAtomUInt32(self.ctx.as_ptr(), index) };
-        self.has_own(&Atom { raw: key, ctx: self.ctx })
+        self.has_own(&Atom {
+            raw: key,
+            ctx: self.ctx,
+        })
     }
 
     /// Returns the own keys selected by `JS_GPN_*` flags.
@@ -617,14 +685,31 @@ impl<'r> Value<'r> {
         let mut len = 0;
         // SAFETY: the table is freed by `Keys`.
         let done = unsafe {
-            qjs::JS_GetOwnPropertyNames(self.ctx.as_ptr(), &raw mut table, &raw mut len, self.raw, flags as c_int)
+            qjs::JS_GetOwnPropertyNames(
+                self.ctx.as_ptr(),
+                &raw mut table,
+                &raw mut len,
+                self.raw,
+                flags as c_int,
+            )
         };
-        if done < 0 { Err(Thrown) } else { Ok(Keys { ctx: self.ctx, table, len }) }
+        if done < 0 {
+            Err(Thrown)
+        } else {
+            Ok(Keys {
+                ctx: self.ctx,
+                table,
+                len,
+            })
+        }
     }
 
     pub(crate) fn prototype(&self) -> JsResult<Value<'r>> {
         // SAFETY: returns a new reference or an exception.
-        unsafe { self.ctx.returned(qjs::JS_GetPrototype(self.ctx.as_ptr(), self.raw)) }
+        unsafe {
+            self.ctx
+                .returned(qjs::JS_GetPrototype(self.ctx.as_ptr(), self.raw))
+        }
     }
 
     pub(crate) fn set_prototype(&self, prototype: &Value<'r>) -> JsResult<()> {
@@ -637,7 +722,11 @@ impl<'r> Value<'r> {
 
     pub(crate) fn prevent_extensions(&self) -> JsResult<()> {
         // SAFETY: the value is live.
-        if unsafe { qjs::JS_PreventExtensions(self.ctx.as_ptr(), self.raw) } < 0 { Err(Thrown) } else { Ok(()) }
+        if unsafe { qjs::JS_PreventExtensions(self.ctx.as_ptr(), self.raw) } < 0 {
+            Err(Thrown)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn call(&self, this: &Value<'r>, args: &[&Value<'r>]) -> JsResult<Value<'r>> {
@@ -756,7 +845,10 @@ impl<'r> Atom<'r> {
 
     pub(crate) fn to_value(&self) -> JsResult<Value<'r>> {
         // SAFETY: returns a new reference or an exception.
-        unsafe { self.ctx.returned(qjs::JS_AtomToValue(self.ctx.as_ptr(), self.raw)) }
+        unsafe {
+            self.ctx
+                .returned(qjs::JS_AtomToValue(self.ctx.as_ptr(), self.raw))
+        }
     }
 
     pub(crate) fn is_symbol(&self) -> bool {
@@ -875,11 +967,11 @@ pub(crate) mod flags {
     use rquickjs::qjs;
 
     /// As by assignment.
-    pub(crate) const PLAIN: u32 = qjs::JS_PROP_C_W_E as u32;
+    pub(crate) const PLAIN: u32 = qjs::JS_PROP_C_W_E;
     /// As for built-ins: writable and configurable, not enumerable.
-    pub(crate) const BUILTIN: u32 = (qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE) as u32;
+    pub(crate) const BUILTIN: u32 = qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE;
     /// Fixed and enumerable.
-    pub(crate) const FIXED_ENUMERABLE: u32 = qjs::JS_PROP_ENUMERABLE as u32;
+    pub(crate) const FIXED_ENUMERABLE: u32 = qjs::JS_PROP_ENUMERABLE;
     /// Fixed and hidden.
     pub(crate) const FIXED: u32 = 0;
 }

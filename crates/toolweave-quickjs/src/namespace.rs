@@ -107,8 +107,7 @@ impl Namespaces {
                 None => None,
                 Some((name, property)) => {
                     let make = intrinsics.make_error_class(ctx);
-                    let class =
-                        make.call(&ctx.undefined(), &[&ctx.string(name)?, &ctx.string(property)?])?;
+                    let class = make.call(&ctx.undefined(), &[&ctx.string(name)?, &ctx.string(property)?])?;
                     let prototype = class.get_str(c"prototype")?;
                     global.define_str(name, class, FIXED)?;
                     Some((prototype.keep(), property.clone()))
@@ -137,18 +136,36 @@ impl Namespaces {
 
 fn new_of_class<'r>(ctx: Ctx<'r>, prototype: &Value<'r>, class: qjs::JSClassID) -> JsResult<Value<'r>> {
     // SAFETY: the class is registered; returns a new reference or an exception.
-    unsafe { ctx.returned(qjs::JS_NewObjectProtoClass(ctx.as_ptr(), prototype.as_raw(), class)) }
+    unsafe {
+        ctx.returned(qjs::JS_NewObjectProtoClass(
+            ctx.as_ptr(),
+            prototype.as_raw(),
+            class,
+        ))
+    }
 }
 
 impl Namespace {
     fn member(&self, number: usize) -> Option<Member<'_>> {
-        let Members { shown, shown_sync, hidden, hidden_sync } = &*self.members;
+        let Members {
+            shown,
+            shown_sync,
+            hidden,
+            hidden_sync,
+        } = &*self.members;
         let mut left = number;
-        for (names, blocking, is_shown) in
-            [(shown, false, true), (shown_sync, true, true), (hidden, false, false), (hidden_sync, true, false)]
-        {
+        for (names, blocking, is_shown) in [
+            (shown, false, true),
+            (shown_sync, true, true),
+            (hidden, false, false),
+            (hidden_sync, true, false),
+        ] {
             if let Some(name) = names.get(left) {
-                return Some(Member { name, blocking, shown: is_shown });
+                return Some(Member {
+                    name,
+                    blocking,
+                    shown: is_shown,
+                });
             }
             left -= names.len();
         }
@@ -156,7 +173,12 @@ impl Namespace {
     }
 
     fn names(&self) -> impl Iterator<Item = &String> {
-        let Members { shown, shown_sync, hidden, hidden_sync } = &*self.members;
+        let Members {
+            shown,
+            shown_sync,
+            hidden,
+            hidden_sync,
+        } = &*self.members;
         shown.iter().chain(shown_sync).chain(hidden).chain(hidden_sync)
     }
 
@@ -166,7 +188,11 @@ impl Namespace {
         }
         self.walks += 1;
         if self.walks > WALKS_BEFORE_INDEX {
-            let index = self.names().enumerate().map(|(number, name)| (name.clone(), number)).collect();
+            let index = self
+                .names()
+                .enumerate()
+                .map(|(number, name)| (name.clone(), number))
+                .collect();
             return self.index.insert(index).get(name).copied();
         }
         self.names().position(|known| known == name)
@@ -214,10 +240,12 @@ fn function<'r>(ctx: Ctx<'r>, number: usize, key: &Atom<'r>) -> JsResult<Option<
             data.as_mut_ptr(),
         ))?
     };
-    function.define_str("name", ctx.string(&name)?, qjs::JS_PROP_CONFIGURABLE as u32)?;
+    function.define_str("name", ctx.string(&name)?, qjs::JS_PROP_CONFIGURABLE)?;
     let mut namespaces = state.namespaces.borrow_mut();
     if let Some(namespace) = namespaces.all.get_mut(number) {
-        namespace.made.insert(key.clone().into_raw(), (function.clone().keep(), shown));
+        namespace
+            .made
+            .insert(key.clone().into_raw(), (function.clone().keep(), shown));
     }
     Ok(Some((function, shown)))
 }
@@ -299,8 +327,13 @@ impl Calls {
             return Ok(());
         };
         // SAFETY: kept in this context, and used no more.
-        let (resolve, reject, error) =
-            unsafe { (call.resolve.take(ctx), call.reject.take(ctx), call.error.take(ctx)) };
+        let (resolve, reject, error) = unsafe {
+            (
+                call.resolve.take(ctx),
+                call.reject.take(ctx),
+                call.error.take(ctx),
+            )
+        };
         let undefined = ctx.undefined();
         match outcome {
             Ok(text) => match crate::decode::decode(ctx, &text) {
@@ -328,7 +361,10 @@ fn finish_error<'r>(
     error.define_str("message", ctx.string(message)?, BUILTIN)?;
     let class = {
         let namespaces = state.namespaces.borrow();
-        namespaces.all.get(number).and_then(|namespace| namespace.error_class.clone())
+        namespaces
+            .all
+            .get(number)
+            .and_then(|namespace| namespace.error_class.clone())
     };
     if let Some((prototype, property)) = class {
         // SAFETY: kept in this context.
@@ -411,7 +447,10 @@ unsafe extern "C" fn namespace_own_names(
         let names: Vec<String> = number_of(ctx, object)
             .and_then(|number| {
                 let namespaces = State::of(ctx).namespaces.borrow();
-                namespaces.all.get(number).map(|namespace| namespace.names().cloned().collect())
+                namespaces
+                    .all
+                    .get(number)
+                    .map(|namespace| namespace.names().cloned().collect())
             })
             .unwrap_or_default();
         let mut atoms = Vec::with_capacity(names.len());
@@ -427,7 +466,10 @@ unsafe extern "C" fn namespace_own_names(
             }
             let count = atoms.len();
             for (at, atom) in atoms.into_iter().enumerate() {
-                memory.add(at).write(qjs::JSPropertyEnum { is_enumerable: true, atom: atom.into_raw() });
+                memory.add(at).write(qjs::JSPropertyEnum {
+                    is_enumerable: true,
+                    atom: atom.into_raw(),
+                });
             }
             table.write(memory);
             len.write(u32::try_from(count).unwrap_or(u32::MAX));
@@ -469,15 +511,14 @@ unsafe extern "C" fn namespace_define(
                 // Object.freeze and Object.seal define what is already so.
                 Some((function, shown)) => {
                     let has = |flag: u32| flags & flag as c_int != 0;
-                    let changes = has(qjs::JS_PROP_HAS_GET as u32)
-                        || has(qjs::JS_PROP_HAS_SET as u32)
-                        || (has(qjs::JS_PROP_HAS_CONFIGURABLE as u32) && has(qjs::JS_PROP_CONFIGURABLE as u32))
-                        || (has(qjs::JS_PROP_HAS_WRITABLE as u32) && has(qjs::JS_PROP_WRITABLE as u32))
-                        || (has(qjs::JS_PROP_HAS_ENUMERABLE as u32)
-                            && has(qjs::JS_PROP_ENUMERABLE as u32) != shown)
-                        // SAFETY: with this flag `value` is live.
-                        || (has(qjs::JS_PROP_HAS_VALUE as u32)
-                            && unsafe { ctx.borrow(value) }.address() != function.address());
+                    // SAFETY: the engine passes a live value, or `undefined`.
+                    let value = unsafe { ctx.borrow(value) };
+                    let changes = has(qjs::JS_PROP_HAS_GET)
+                        || has(qjs::JS_PROP_HAS_SET)
+                        || (has(qjs::JS_PROP_HAS_CONFIGURABLE) && has(qjs::JS_PROP_CONFIGURABLE))
+                        || (has(qjs::JS_PROP_HAS_WRITABLE) && has(qjs::JS_PROP_WRITABLE))
+                        || (has(qjs::JS_PROP_HAS_ENUMERABLE) && has(qjs::JS_PROP_ENUMERABLE) != shown)
+                        || (has(qjs::JS_PROP_HAS_VALUE) && value.address() != function.address());
                     !changes
                 }
                 None => false,
@@ -511,9 +552,19 @@ unsafe extern "C" fn refuse_set(
 
 fn fixed(ctx: Ctx<'_>, object: qjs::JSValue, key: &Atom<'_>) -> Thrown {
     let global = number_of(ctx, object)
-        .and_then(|number| State::of(ctx).namespaces.borrow().all.get(number).map(|n| n.global.clone()))
+        .and_then(|number| {
+            State::of(ctx)
+                .namespaces
+                .borrow()
+                .all
+                .get(number)
+                .map(|n| n.global.clone())
+        })
         .unwrap_or_else(|| "it".to_owned());
-    ctx.throw(ErrorKind::Type, &format!("cannot change `{}`: `{global}` is read-only", key.to_text()))
+    ctx.throw(
+        ErrorKind::Type,
+        &format!("cannot change `{}`: `{global}` is read-only", key.to_text()),
+    )
 }
 
 unsafe extern "C" fn namespace_get(
@@ -539,7 +590,12 @@ unsafe extern "C" fn namespace_get(
         if prototype.is_object() && prototype.has(&key)? {
             return Ok(prototype.get(&key)?.into_raw());
         }
-        let reject = State::of(ctx).namespaces.borrow().all.get(number).is_some_and(|n| n.reject_unknown);
+        let reject = State::of(ctx)
+            .namespaces
+            .borrow()
+            .all
+            .get(number)
+            .is_some_and(|n| n.reject_unknown);
         // `then` and `toJSON` are asked of any value that is awaited or written; they say nothing about a tool.
         if !reject || key.is_symbol() || name == "then" || name == "toJSON" {
             return Ok(qjs::JS_UNDEFINED);
@@ -573,7 +629,11 @@ unsafe extern "C" fn call_member(
             let Some(member) = namespace.member(member) else {
                 return Ok(qjs::JS_UNDEFINED);
             };
-            (Arc::clone(&namespace.members), member.blocking, member.name.to_owned())
+            (
+                Arc::clone(&namespace.members),
+                member.blocking,
+                member.name.to_owned(),
+            )
         };
         drop(members);
         // `await tools` asks a member named `then` for two callbacks. That is not a call of the tool.
@@ -583,7 +643,17 @@ unsafe extern "C" fn call_member(
             error.define_str("message", ctx.string(message)?, BUILTIN)?;
             return Ok(args.get(1).call(&ctx.undefined(), &[&error])?.into_raw());
         }
-        Ok(call(ctx, number, &Target { name: &name, known: true, blocking }, &args)?.into_raw())
+        Ok(call(
+            ctx,
+            number,
+            &Target {
+                name: &name,
+                known: true,
+                blocking,
+            },
+            &args,
+        )?
+        .into_raw())
     })
 }
 
@@ -621,7 +691,11 @@ fn unknown<'r>(ctx: Ctx<'r>, namespace: usize, path: &str) -> JsResult<Value<'r>
         if memory.is_null() {
             return Err(Thrown);
         }
-        memory.write(Path { namespace, len: path.len(), bytes: [] });
+        memory.write(Path {
+            namespace,
+            len: path.len(),
+            bytes: [],
+        });
         std::ptr::copy_nonoverlapping(path.as_ptr(), (&raw mut (*memory).bytes).cast::<u8>(), path.len());
         qjs::JS_SetOpaque(object.as_raw(), memory.cast());
     }
@@ -713,9 +787,21 @@ unsafe extern "C" fn refuse_primitive(
             return Ok(qjs::JS_UNDEFINED);
         };
         let state = State::of(ctx);
-        let global = state.namespaces.borrow().all.get(namespace).map(|n| n.global.clone()).unwrap_or_default();
+        let global = state
+            .namespaces
+            .borrow()
+            .all
+            .get(namespace)
+            .map(|n| n.global.clone())
+            .unwrap_or_default();
         let error = ctx.error_here()?;
-        finish_error(state, &error, namespace, &path, &format!("`{global}.{path}` does not exist"))?;
+        finish_error(
+            state,
+            &error,
+            namespace,
+            &path,
+            &format!("`{global}.{path}` does not exist"),
+        )?;
         Err(ctx.throw_value(error))
     })
 }
@@ -734,7 +820,11 @@ unsafe extern "C" fn call_unknown(
         };
         // SAFETY: the engine passes live arguments.
         let args = unsafe { Args::from_raw(ctx, argc, argv) };
-        let target = Target { name: &path, known: false, blocking: false };
+        let target = Target {
+            name: &path,
+            known: false,
+            blocking: false,
+        };
         Ok(call(ctx, namespace, &target, &args)?.into_raw())
     })
 }

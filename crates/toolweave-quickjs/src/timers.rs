@@ -73,9 +73,8 @@ impl Timers {
     fn compact(&mut self) {
         if self.order.len() > 2 * self.waiting.len() + 1024 {
             let waiting = &self.waiting;
-            self.order.retain(|Reverse((_, stamp, id))| {
-                waiting.get(id).is_some_and(|timer| timer.stamp == *stamp)
-            });
+            self.order
+                .retain(|Reverse((_, stamp, id))| waiting.get(id).is_some_and(|timer| timer.stamp == *stamp));
         }
     }
 
@@ -89,21 +88,33 @@ impl Timers {
             };
             if let Some(every) = timer.every {
                 timer.stamp = timers.made;
-                timers.order.push(Reverse((Instant::now() + every, timers.made, due.id)));
+                timers
+                    .order
+                    .push(Reverse((Instant::now() + every, timers.made, due.id)));
                 timers.made += 1;
                 // SAFETY: kept in this context.
                 unsafe {
-                    (timer.callback.get(ctx), timer.arguments.iter().map(|value| value.get(ctx)).collect())
+                    (
+                        timer.callback.get(ctx),
+                        timer.arguments.iter().map(|value| value.get(ctx)).collect(),
+                    )
                 }
             } else if let Some(timer) = timers.waiting.remove(&due.id) {
                 // SAFETY: kept in this context, and used no more.
-                unsafe { (timer.callback.take(ctx), timer.arguments.iter().map(|value| value.take(ctx)).collect()) }
+                unsafe {
+                    (
+                        timer.callback.take(ctx),
+                        timer.arguments.iter().map(|value| value.take(ctx)).collect(),
+                    )
+                }
             } else {
                 return Ok(());
             }
         };
         let arguments: Vec<Value<'_>> = arguments;
-        callback.call(&ctx.undefined(), &arguments.iter().collect::<Vec<_>>()).map(drop)
+        callback
+            .call(&ctx.undefined(), &arguments.iter().collect::<Vec<_>>())
+            .map(drop)
     }
 }
 
@@ -122,7 +133,11 @@ fn set<'r>(ctx: Ctx<'r>, args: &Args<'_, 'r>, repeat: bool) -> JsResult<Value<'r
     }
     let delay = args.get(1).to_number()?;
     // NaN and everything out of range become the shortest delay.
-    let delay = if (1.0..=MAX_DELAY_MS).contains(&delay) { delay.trunc() } else { 1.0 };
+    let delay = if (1.0..=MAX_DELAY_MS).contains(&delay) {
+        delay.trunc()
+    } else {
+        1.0
+    };
     let delay = Duration::from_secs_f64(delay / 1000.0);
     let mut timers = State::of(ctx).timers.borrow_mut();
     if timers.waiting.len() >= MAX_TIMERS {
@@ -146,7 +161,11 @@ fn set<'r>(ctx: Ctx<'r>, args: &Args<'_, 'r>, repeat: bool) -> JsResult<Value<'r
 
 pub(crate) fn clear<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
     let id = args.get(0).to_number()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "out of range means no timer")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "out of range means no timer"
+    )]
     let timer = State::of(ctx).timers.borrow_mut().waiting.remove(&(id as u32));
     if let Some(timer) = timer {
         // SAFETY: kept in this context, and used no more.

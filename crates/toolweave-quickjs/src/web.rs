@@ -43,7 +43,10 @@ pub(crate) fn decode_utf8<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) 
 /// `decodeUtf16(bytes, fatal)`: the text of little-endian UTF-16.
 pub(crate) fn decode_utf16<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
     let bytes = bytes_of(ctx, &args.get(0))?;
-    let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let units: Vec<u16> = bytes
+        .chunks_exact(2)
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
     let fatal = args.get(1).to_bool();
     if fatal && (bytes.len() % 2 == 1 || String::from_utf16(&units).is_err()) {
         return Err(ctx.throw(ErrorKind::Type, "the encoded data is not valid UTF-16"));
@@ -64,7 +67,9 @@ pub(crate) fn url_parse<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) ->
     let parsed = if base.is_undefined() {
         Url::parse(&text).ok()
     } else {
-        Url::parse(&base.to_text()?).ok().and_then(|base| base.join(&text).ok())
+        Url::parse(&base.to_text()?)
+            .ok()
+            .and_then(|base| base.join(&text).ok())
     };
     match parsed {
         Some(url) => parts(ctx, &url),
@@ -120,7 +125,10 @@ fn parts<'r>(ctx: Ctx<'r>, url: &Url) -> JsResult<Value<'r>> {
         quirks::search(url),
         quirks::hash(url),
     ];
-    let values = texts.into_iter().map(|text| ctx.string(text)).collect::<JsResult<Vec<_>>>()?;
+    let values = texts
+        .into_iter()
+        .map(|text| ctx.string(text))
+        .collect::<JsResult<Vec<_>>>()?;
     ctx.array(values)
 }
 
@@ -141,7 +149,10 @@ pub(crate) fn form_serialize<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r
     let len = u32::try_from(flat.length()?).unwrap_or(u32::MAX);
     let mut out = form_urlencoded::Serializer::new(String::new());
     for index in (0..len).step_by(2) {
-        out.append_pair(&flat.get_index(index)?.to_text()?, &flat.get_index(index + 1)?.to_text()?);
+        out.append_pair(
+            &flat.get_index(index)?.to_text()?,
+            &flat.get_index(index + 1)?.to_text()?,
+        );
     }
     ctx.string(&out.finish())
 }
