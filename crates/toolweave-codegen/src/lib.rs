@@ -12,7 +12,6 @@ mod convert;
 mod document;
 mod ir;
 mod notes;
-mod pool;
 mod print;
 mod text;
 mod typescript;

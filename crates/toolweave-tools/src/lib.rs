@@ -5,11 +5,22 @@
 //! [`toolweave_runtime::CodeRuntime`]. This crate knows no transport, no engine and no file format of a configuration.
 #![warn(clippy::disallowed_methods)]
 
+mod output;
+mod pipeline;
+mod policy;
+mod program;
 mod registry;
+mod run;
+mod schedule;
+mod schema;
+mod sdk;
+mod search;
+mod text;
 mod tool;
 mod toolbox;
 
-pub use registry::{Registration, Registry, RegistryError};
+pub use policy::{Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict};
+pub use registry::{OutputCheck, Registration, Registry, RegistryError};
 pub use tool::{
     CallContext, Concurrency, Content, Effect, ErrorCode, ProgressSink, Provider, Tool, ToolError,
     ToolOutput, ToolSpec,

@@ -120,7 +120,7 @@ impl ToolOutput {
     pub fn from_value(value: Value) -> Self {
         let text = match &value {
             Value::String(text) => text.clone(),
-            other => other.to_string(),
+            other => crate::pipeline::compact(other),
         };
         Self {
             value,

@@ -1,0 +1,16 @@
+//! Tools, programs and everything between them, driven from Rust.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod support;
+
+mod arguments;
+mod dispatch;
+mod modes;
+mod output;
+mod policy;
+mod registry;
+mod schedules;
+mod schema;
+mod sdk;
+mod search;
