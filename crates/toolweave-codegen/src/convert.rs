@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, Siblings, Target};
 use crate::ir::{Arena, Property, TargetId, Ty, TyId};
-use crate::limits::{MAX_DEPTH, MAX_ENUM_MEMBERS, MAX_NODES, MAX_PROPERTIES, MAX_TUPLE_ELEMENTS};
+use crate::limits::{
+    MAX_DEPTH, MAX_ENUM_MEMBERS, MAX_NESTING, MAX_NODES, MAX_PROPERTIES, MAX_TUPLE_ELEMENTS,
+};
 use crate::notes;
 use crate::text;
 
@@ -35,8 +37,6 @@ pub(crate) struct Converted<'a> {
     pub(crate) arena: Arena,
     pub(crate) root: TyId,
     pub(crate) bodies: Vec<Option<TyId>>,
-    /// How many references to each named type there are.
-    pub(crate) uses: Vec<usize>,
     document: Document<'a>,
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn convert(schema: &Value, root: Root, comments: Comments) -> Convert
         document,
         comments,
         bodies: vec![Body::Untouched; count],
-        uses: vec![0; count],
         queue: VecDeque::new(),
         allowed: HashMap::new(),
         nodes: 0,
         depth: 0,
+        nesting: 0,
     };
     let root = converter.root(schema, root);
     while let Some(target) = converter.queue.pop_front() {
@@ -76,7 +76,6 @@ pub(crate) fn convert(schema: &Value, root: Root, comments: Comments) -> Convert
         bodies: bodies.collect(),
         root,
         arena: converter.arena,
-        uses: converter.uses,
         document: converter.document,
     }
 }
@@ -203,13 +202,26 @@ struct Converter<'a> {
     document: Document<'a>,
     comments: Comments,
     bodies: Vec<Body>,
-    uses: Vec<usize>,
     queue: VecDeque<TargetId>,
     /// The JSON types that composed schemas allow, `nullable` left out.
     allowed: HashMap<*const Value, Mask>,
     nodes: usize,
+    /// Calls of `content` inside one another, in one body.
     depth: usize,
+    /// Levels of nesting that the text will have at this point of a body.
+    nesting: usize,
 }
+
+/// What every object has from its prototype, as the compiler sees it.
+const INHERITED: [&str; 7] = [
+    "constructor",
+    "toString",
+    "toLocaleString",
+    "valueOf",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+];
 
 /// Stack kept free, and added when it runs low.
 const RED_ZONE: usize = 128 * 1024;
@@ -233,7 +245,12 @@ impl<'a> Converter<'a> {
 
     /// Converts a node that is a value of its own: a property, an item.
     fn value(&mut self, schema: &'a Value, name: Option<&'a str>) -> TyId {
+        if self.nesting >= MAX_NESTING {
+            return TyId::UNKNOWN;
+        }
+        self.nesting += 1;
         let ty = self.node(schema, Place::inside(name));
+        self.nesting -= 1;
         self.or_unknown(schema, ty)
     }
 
@@ -288,7 +305,6 @@ impl<'a> Converter<'a> {
             Body::Done(ty) => self.arena.width(ty),
             _ => 1,
         };
-        self.uses[target] += 1;
         self.arena.reference(target, width)
     }
 
@@ -297,9 +313,11 @@ impl<'a> Converter<'a> {
             return;
         }
         self.bodies[target] = Body::Open;
+        let nesting = std::mem::take(&mut self.nesting);
         let node = self.document.targets()[target].node;
         // A chain of references is as deep as it is long.
         let ty = stacker::maybe_grow(RED_ZONE, MORE_STACK, || self.content(node, Place::top(Mask::ALL)));
+        self.nesting = nesting;
         self.bodies[target] = Body::Done(ty);
     }
 
@@ -355,6 +373,16 @@ impl<'a> Converter<'a> {
             name: None,
             ..place
         };
+        // Alone, a union in a union is one union; beside something else it stands in parentheses.
+        let kinds = ["$ref", "allOf", "anyOf", "oneOf"]
+            .iter()
+            .filter(|key| map.contains_key(**key))
+            .count();
+        let nests = usize::from(shape.any() || kinds > 1);
+        if self.nesting + nests > MAX_NESTING {
+            return TyId::UNKNOWN;
+        }
+        self.nesting += nests;
         for branch in list(map, "allOf") {
             parts.push(self.node(branch, within));
         }
@@ -364,6 +392,7 @@ impl<'a> Converter<'a> {
                 parts.push(self.arena.union(branches));
             }
         }
+        self.nesting -= nests;
         let composed = parts.len() > usize::from(map.contains_key("$ref"));
         covered |= composed
             && parts
@@ -466,10 +495,10 @@ impl<'a> Converter<'a> {
     /// Returns the type of exactly this value.
     fn constant(&mut self, value: &'a Value) -> TyId {
         self.nodes += 1;
-        if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
+        if self.nodes > MAX_NODES || self.nesting >= MAX_NESTING {
             return TyId::UNKNOWN;
         }
-        self.depth += 1;
+        self.nesting += 1;
         let ty = stacker::maybe_grow(RED_ZONE, MORE_STACK, || match value {
             Value::Null => TyId::NULL,
             Value::Array(values) if values.len() > MAX_TUPLE_ELEMENTS => TyId::JSON_ARRAY,
@@ -490,7 +519,6 @@ impl<'a> Converter<'a> {
                     properties.push(Property {
                         name: text::member(name).into(),
                         optional: false,
-                        doc: None,
                         ty,
                     });
                 }
@@ -500,7 +528,7 @@ impl<'a> Converter<'a> {
                 self.arena.add(Ty::Literal(literal(value).into()))
             }
         });
-        self.depth -= 1;
+        self.nesting -= 1;
         ty
     }
 
@@ -581,7 +609,6 @@ impl<'a> Converter<'a> {
                 properties.push(Property {
                     name,
                     optional: false,
-                    doc: None,
                     ty: TyId::JSON,
                 });
             }
@@ -612,12 +639,14 @@ impl<'a> Converter<'a> {
     }
 
     fn property(&mut self, name: &'a str, schema: &'a Value, optional: bool) -> Property {
-        let ty = self.value(schema, Some(name));
-        let (doc, ty) = self.arena.undocumented(ty);
+        let ty = match self.value(schema, Some(name)) {
+            // `{}` inherits a member of this name, which would have to fit.
+            _ if optional && INHERITED.contains(&name) => TyId::UNKNOWN,
+            ty => ty,
+        };
         Property {
             name: text::member(name).into(),
             optional,
-            doc: doc.map(Into::into),
             ty,
         }
     }

@@ -1,16 +1,16 @@
 //! The types that a schema is turned into before they are printed, in an arena so that depth costs no stack when
-//! they are dropped. The constructors keep two promises: a union never holds `unknown`, and an intersection is
-//! never wider than the compiler can multiply out.
+//! they are dropped. The arena's constructors keep two promises: a union never holds `unknown`, and an intersection
+//! is never wider than the compiler can multiply out.
 
 use crate::limits::{MAX_COMBINATIONS, MAX_UNION_MEMBERS};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct TyId(u32);
 
-/// Index of a named type: a schema node that some `$ref` points at.
+/// Index of a type that is referred to: in an arena the node that some `$ref` points at, in a pool a named type.
 pub(crate) type TargetId = usize;
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Ty {
     Never,
     Unknown,
@@ -43,13 +43,11 @@ pub(crate) enum Ty {
     Doc(Box<str>, TyId),
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Property {
     /// The name as it is printed: bare or quoted.
     pub(crate) name: Box<str>,
     pub(crate) optional: bool,
-    /// The comment, not yet made inert.
-    pub(crate) doc: Option<Box<str>>,
     pub(crate) ty: TyId,
 }
 
@@ -68,6 +66,40 @@ impl TyId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Returns the id of the type at `index`. Limits keep the number of types far below the last id.
+    pub(crate) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(Self::UNKNOWN.0))
+    }
+}
+
+impl Ty {
+    /// Returns the types that have an id of their own everywhere, in the order of those ids.
+    pub(crate) fn fixed() -> [Self; 10] {
+        [
+            Self::Never,
+            Self::Unknown,
+            Self::Json,
+            Self::Null,
+            Self::Boolean,
+            Self::Number,
+            Self::String,
+            Self::Open,
+            Self::Empty,
+            Self::Array(TyId::JSON),
+        ]
+    }
+
+    /// Calls `visit` for each type directly inside this one.
+    pub(crate) fn each_child(&self, mut visit: impl FnMut(TyId)) {
+        match self {
+            Self::Array(inner) | Self::Map(inner) | Self::Doc(_, inner) => visit(*inner),
+            Self::Tuple { elements, rest, .. } => elements.iter().chain(rest).for_each(|&id| visit(id)),
+            Self::Object(properties) => properties.iter().for_each(|property| visit(property.ty)),
+            Self::Union(members) | Self::Intersection(members) => members.iter().for_each(|&id| visit(id)),
+            _ => {}
+        }
+    }
 }
 
 pub(crate) struct Arena {
@@ -78,18 +110,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new() -> Self {
-        let types = vec![
-            Ty::Never,
-            Ty::Unknown,
-            Ty::Json,
-            Ty::Null,
-            Ty::Boolean,
-            Ty::Number,
-            Ty::String,
-            Ty::Open,
-            Ty::Empty,
-            Ty::Array(TyId::JSON),
-        ];
+        let types = Vec::from(Ty::fixed());
         let widths = types
             .iter()
             .map(|ty| if matches!(ty, Ty::Json) { 6 } else { 1 })
@@ -225,8 +246,7 @@ impl Arena {
     }
 
     fn add_wide(&mut self, ty: Ty, width: usize) -> TyId {
-        // Callers stop far below: limits::MAX_NODES bounds what one schema can add.
-        let id = TyId(u32::try_from(self.types.len()).unwrap_or(1));
+        let id = TyId::at(self.types.len());
         self.types.push(ty);
         self.widths.push(width);
         id

@@ -12,6 +12,7 @@ mod convert;
 mod document;
 mod ir;
 mod notes;
+mod pool;
 mod print;
 mod text;
 mod typescript;

@@ -4,8 +4,12 @@
 /// Schema nodes read from one schema; the nodes beyond it become `unknown`.
 pub const MAX_NODES: usize = 200_000;
 
-/// Levels of nesting rendered; deeper nodes become `unknown`.
-pub const MAX_DEPTH: usize = 20_000;
+/// Schemas inside schemas that are read, however they are nested; deeper nodes become `unknown`.
+pub const MAX_DEPTH: usize = 50_000;
+
+/// Levels of brackets that a type may have; what is inside the last becomes `unknown`. The deepest schema seen in the
+/// wild has 14, and the compiler's own stack ends at a few hundred.
+pub const MAX_NESTING: usize = 100;
 
 /// Members of one `enum` printed; a longer one becomes the plain types of its members.
 pub const MAX_ENUM_MEMBERS: usize = 1_000;
@@ -29,7 +33,7 @@ pub const MAX_NOTE_CHARS: usize = 160;
 /// Characters of one signature line.
 pub const MAX_SIGNATURE_CHARS: usize = 600;
 
-/// Characters of the tool's own part of a named type's name.
+/// Characters of a named type's name, a number that tells it from another aside.
 pub const MAX_TYPE_NAME_CHARS: usize = 60;
 
 /// Levels that still add indentation. Deeper ones stay at this margin, so that text grows with the schema and

@@ -56,7 +56,10 @@ fn constraints(map: &Map<String, Value>, description: &str, notes: &mut Vec<Stri
         notes.push(format!("pattern {}", cut(pattern)));
     }
     sizes(map, ("minLength", "maxLength"), "characters", notes);
-    sizes(map, ("minItems", "maxItems"), "items", notes);
+    // A tuple shows its own length.
+    if !map.contains_key("prefixItems") && !map.get("items").is_some_and(Value::is_array) {
+        sizes(map, ("minItems", "maxItems"), "items", notes);
+    }
     sizes(map, ("minProperties", "maxProperties"), "properties", notes);
     for (key, note) in [
         ("uniqueItems", "unique"),

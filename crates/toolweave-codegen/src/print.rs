@@ -1,15 +1,12 @@
-//! From types to text. Decides which referenced types get a name and which are written where they are used, and
-//! breaks lines.
+//! From types to text: parentheses, comments, lines.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use crate::convert::Converted;
 use crate::ir::{Property, TargetId, Ty, TyId};
-use crate::limits::{MAX_INDENT_LEVELS, MAX_TYPE_NAME_CHARS};
+use crate::limits::MAX_INDENT_LEVELS;
+use crate::pool::{Declared, Plan, Pool};
 use crate::text;
 
-/// A type that is used more than once is written out each time if it is no longer than this.
-const INLINE_CHARS: usize = 24;
 /// An object stays on one line up to this column.
 const LINE_CHARS: usize = 100;
 
@@ -20,184 +17,39 @@ pub(crate) enum Layout {
     Lines,
     /// Always one line.
     OneLine,
-    /// One line, with nested objects beyond `depth` and union members beyond `members` left out.
+    /// One line without names for types. Objects beyond `depth` and union members beyond `members` are left out.
     Brief { depth: usize, members: usize },
-}
-
-/// The names of a schema's named types. `None`: written where it is used.
-pub(crate) struct Names(Vec<Option<String>>);
-
-impl Names {
-    /// Chooses the names: `owner` and the reference's own name, made different from those in `taken`.
-    pub(crate) fn choose(
-        converted: &Converted<'_>,
-        owner: &str,
-        fallback: &str,
-        taken: &mut HashSet<String>,
-    ) -> Self {
-        let mut names = vec![None; converted.bodies.len()];
-        if names.is_empty() {
-            return Self(names);
-        }
-        let inline = inlined(converted);
-        for (target, name) in names.iter_mut().enumerate() {
-            if converted.bodies[target].is_none() || inline[target] {
-                continue;
-            }
-            let own = text::pascal(&converted.targets()[target].hint, MAX_TYPE_NAME_CHARS);
-            let own = if own.is_empty() { fallback } else { &own };
-            let base = format!("{owner}_{own}");
-            let mut unique = base.clone();
-            let mut count = 1usize;
-            while !taken.insert(unique.clone()) {
-                count += 1;
-                unique = format!("{base}{count}");
-            }
-            *name = Some(unique);
-        }
-        Self(names)
-    }
-
-    /// Returns no names: every reference is written out.
-    pub(crate) fn none(converted: &Converted<'_>) -> Self {
-        Self(vec![None; converted.bodies.len()])
-    }
-}
-
-/// Decides which named types are written where they are used: those that no recursion reaches, and that are used
-/// once or are short.
-fn inlined(converted: &Converted<'_>) -> Vec<bool> {
-    let count = converted.bodies.len();
-    let mut users: Vec<Vec<TargetId>> = vec![Vec::new(); count];
-    let mut open = vec![0usize; count];
-    for (target, body) in converted.bodies.iter().enumerate() {
-        let Some(body) = *body else { continue };
-        for used in references(converted, body) {
-            users[used].push(target);
-            open[target] += 1;
-        }
-    }
-    let mut inline = vec![false; count];
-    // Leaves first, so that a type is measured after all that it uses.
-    let mut ready: Vec<TargetId> = (0..count)
-        .filter(|&target| converted.bodies[target].is_some() && open[target] == 0)
-        .collect();
-    while let Some(target) = ready.pop() {
-        if let Some(body) = converted.bodies[target] {
-            inline[target] = converted.uses[target] <= 1 || is_short(converted, body, &inline);
-        }
-        for &user in &users[target] {
-            open[user] -= 1;
-            if open[user] == 0 {
-                ready.push(user);
-            }
-        }
-    }
-    inline
-}
-
-/// Returns the named types that the text of `root` mentions, each as often as it does.
-fn references(converted: &Converted<'_>, root: TyId) -> Vec<TargetId> {
-    let mut found = Vec::new();
-    let mut work = vec![root];
-    while let Some(id) = work.pop() {
-        if let Ty::Reference(target) = converted.arena.get(id) {
-            found.push(*target);
-        }
-        each_child(converted.arena.get(id), |child| work.push(child));
-    }
-    found
-}
-
-fn each_child(ty: &Ty, mut visit: impl FnMut(TyId)) {
-    match ty {
-        Ty::Array(inner) | Ty::Map(inner) | Ty::Doc(_, inner) => visit(*inner),
-        Ty::Tuple { elements, rest, .. } => elements.iter().chain(rest).for_each(|&id| visit(id)),
-        Ty::Object(properties) => properties.iter().for_each(|property| visit(property.ty)),
-        Ty::Union(members) | Ty::Intersection(members) => members.iter().for_each(|&id| visit(id)),
-        _ => {}
-    }
-}
-
-/// Tells whether a type is short enough to be repeated. Looks at a few nodes only.
-fn is_short(converted: &Converted<'_>, root: TyId, inline: &[bool]) -> bool {
-    let mut length = 0usize;
-    let mut work = vec![root];
-    while let Some(id) = work.pop() {
-        length += match converted.arena.get(id) {
-            Ty::Doc(..) => return false,
-            Ty::Object(properties) if properties.iter().any(|property| property.doc.is_some()) => {
-                return false;
-            }
-            Ty::Object(properties) => {
-                properties
-                    .iter()
-                    .map(|property| property.name.len() + 3)
-                    .sum::<usize>()
-                    + 3
-            }
-            Ty::Literal(literal) => literal.len() + 3,
-            Ty::Reference(target) => match converted.bodies[*target] {
-                Some(body) if inline[*target] => {
-                    work.push(body);
-                    0
-                }
-                _ => INLINE_CHARS / 2,
-            },
-            Ty::Union(_) | Ty::Intersection(_) => 0,
-            Ty::Map(_) => 16,
-            Ty::Array(_) | Ty::Tuple { .. } => 2,
-            _ => 7,
-        };
-        if length > INLINE_CHARS {
-            return false;
-        }
-        each_child(converted.arena.get(id), |child| work.push(child));
-    }
-    true
 }
 
 /// How tightly the place binds that a type is written to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Binding {
+enum Binding {
     Alone,
     InUnion,
     InIntersection,
     BeforeBrackets,
 }
 
-pub(crate) struct Printer<'c, 'a> {
-    converted: &'c Converted<'a>,
-    names: &'c Names,
+pub(crate) struct Printer<'p> {
+    pool: &'p Pool,
+    plan: &'p Plan,
     layout: Layout,
-    measured: HashMap<TyId, Measure>,
-    /// Named types being written out, to notice recursion where nothing has a name.
+    /// Recursive types being written out, where nothing has a name.
     open: Vec<TargetId>,
     /// Text beyond this is not wanted any more.
     budget: usize,
     depth: usize,
 }
 
-/// What a type's one-line text is like.
-#[derive(Clone, Copy, Default)]
-struct Measure {
-    length: usize,
-    /// Some property has a comment, which wants a line of its own.
-    commented: bool,
-    /// It mentions a named type.
-    named: bool,
-}
-
 const RED_ZONE: usize = 128 * 1024;
 const MORE_STACK: usize = 2 * 1024 * 1024;
 
-impl<'c, 'a> Printer<'c, 'a> {
-    pub(crate) fn new(converted: &'c Converted<'a>, names: &'c Names, layout: Layout) -> Self {
+impl<'p> Printer<'p> {
+    pub(crate) fn new(pool: &'p Pool, plan: &'p Plan, layout: Layout) -> Self {
         Self {
-            converted,
-            names,
+            pool,
+            plan,
             layout,
-            measured: HashMap::new(),
             open: Vec::new(),
             budget: usize::MAX,
             depth: 0,
@@ -220,16 +72,21 @@ impl<'c, 'a> Printer<'c, 'a> {
     /// Returns the declarations of the named types.
     pub(crate) fn declarations(&mut self) -> String {
         let mut out = String::new();
-        let names = self.names;
-        for (target, name) in names.0.iter().enumerate() {
-            let (Some(name), Some(body)) = (name, self.converted.bodies[target]) else {
-                continue;
+        let (pool, plan) = (self.pool, self.plan);
+        for &declared in plan.order() {
+            let (name, body) = match declared {
+                Declared::Recursive(number) => pool.recursive(number),
+                Declared::Repeated(id) => (plan.name(id).unwrap_or_default(), id),
             };
-            let (doc, body) = self.converted.arena.undocumented(body);
-            comment_line(&mut out, doc.as_deref(), 0);
+            let (doc, body) = self.lift(body, declared == Declared::Repeated(body));
+            comment(&mut out, doc.as_deref());
             let head = format!("type {name} = ");
             out.push_str(&head);
-            self.write(&mut out, body, Binding::Alone, 0, head.len());
+            match plan.name(body) {
+                // A type under its own comment can have a name of its own.
+                Some(other) if declared != Declared::Repeated(body) => out.push_str(other),
+                _ => self.write_body(&mut out, body, Binding::Alone, 0, head.len()),
+            }
             out.push_str(";\n");
         }
         out
@@ -237,37 +94,58 @@ impl<'c, 'a> Printer<'c, 'a> {
 
     /// Tells whether `{}` fits a type, so that a call needs no argument.
     pub(crate) fn takes_nothing(&self, id: TyId) -> bool {
-        let mut seen = HashSet::new();
-        self.fits_empty(id, &mut seen)
+        self.fits_empty(id, &mut HashSet::new())
     }
 
-    fn fits_empty(&self, id: TyId, seen: &mut HashSet<TyId>) -> bool {
-        stacker::maybe_grow(RED_ZONE, MORE_STACK, || match self.converted.arena.get(id) {
+    fn fits_empty(&self, id: TyId, seen: &mut HashSet<TargetId>) -> bool {
+        stacker::maybe_grow(RED_ZONE, MORE_STACK, || match self.pool.get(id) {
             Ty::Unknown | Ty::Json | Ty::Open | Ty::Empty | Ty::Map(_) => true,
             Ty::Object(properties) => properties.iter().all(|property| property.optional),
             Ty::Union(members) => members.iter().any(|&id| self.fits_empty(id, seen)),
             Ty::Intersection(parts) => parts.iter().all(|&id| self.fits_empty(id, seen)),
             Ty::Doc(_, inner) => self.fits_empty(*inner, seen),
-            Ty::Reference(target) => {
-                seen.insert(id)
-                    && self.converted.bodies[*target].is_some_and(|body| self.fits_empty(body, seen))
+            Ty::Reference(number) => {
+                seen.insert(*number) && self.fits_empty(self.pool.recursive(*number).1, seen)
             }
             _ => false,
         })
+    }
+
+    /// Takes the comments off a type as far as they are not those of a named type.
+    fn lift(&self, mut id: TyId, own: bool) -> (Option<String>, TyId) {
+        let mut docs: Vec<&str> = Vec::new();
+        let mut named = !own && self.plan.name(id).is_some();
+        while let Ty::Doc(doc, inner) = self.pool.get(id)
+            && !named
+        {
+            if !docs.contains(&doc.as_ref()) {
+                docs.push(doc);
+            }
+            id = *inner;
+            named = self.plan.name(id).is_some();
+        }
+        ((!docs.is_empty()).then(|| docs.join(" ")), id)
     }
 
     fn write(&mut self, out: &mut String, id: TyId, binding: Binding, margin: usize, column: usize) {
         if out.len() > self.budget {
             return;
         }
+        match self.plan.name(id) {
+            Some(name) => out.push_str(name),
+            None => self.write_body(out, id, binding, margin, column),
+        }
+    }
+
+    fn write_body(&mut self, out: &mut String, id: TyId, binding: Binding, margin: usize, column: usize) {
         stacker::maybe_grow(RED_ZONE, MORE_STACK, || {
             self.write_type(out, id, binding, margin, column)
         });
     }
 
     fn write_type(&mut self, out: &mut String, id: TyId, binding: Binding, margin: usize, column: usize) {
-        let converted = self.converted;
-        match converted.arena.get(id) {
+        let pool = self.pool;
+        match pool.get(id) {
             Ty::Never => out.push_str("never"),
             Ty::Unknown => out.push_str("unknown"),
             Ty::Json => out.push_str("JsonValue"),
@@ -309,7 +187,7 @@ impl<'c, 'a> Printer<'c, 'a> {
             Ty::Object(properties) => self.write_object(out, id, properties, margin, column),
             Ty::Map(value) => {
                 // `type A = Record<string, A>` is circular to the compiler; an index signature is not.
-                let (before, after) = if self.measure(*value).named {
+                let (before, after) = if self.plan.measure(*value).recursive {
                     ("{ [key: string]: ", " }")
                 } else {
                     ("Record<string, ", ">")
@@ -319,14 +197,9 @@ impl<'c, 'a> Printer<'c, 'a> {
                 out.push_str(after);
             }
             Ty::Union(_) | Ty::Intersection(_) => self.write_combination(out, id, binding, margin, column),
-            Ty::Reference(target) => self.write_reference(out, *target, binding, margin, column),
+            Ty::Reference(number) => self.write_reference(out, *number, binding, margin, column),
             Ty::Doc(doc, inner) => {
-                let doc = text::comment(doc);
-                if !doc.is_empty() {
-                    out.push_str("/** ");
-                    out.push_str(&doc);
-                    out.push_str(" */ ");
-                }
+                comment(out, Some(doc));
                 self.write(out, *inner, binding, margin, column);
             }
         }
@@ -335,19 +208,20 @@ impl<'c, 'a> Printer<'c, 'a> {
     fn write_reference(
         &mut self,
         out: &mut String,
-        target: TargetId,
+        number: TargetId,
         binding: Binding,
         margin: usize,
         column: usize,
     ) {
-        match (&self.names.0[target], self.converted.bodies[target]) {
-            (Some(name), _) => out.push_str(name),
-            (None, Some(body)) if !self.open.contains(&target) => {
-                self.open.push(target);
-                self.write(out, body, binding, margin, column);
-                self.open.pop();
-            }
-            (None, _) => out.push_str("JsonValue"),
+        let (name, body) = self.pool.recursive(number);
+        if !matches!(self.layout, Layout::Brief { .. }) {
+            out.push_str(name);
+        } else if self.open.contains(&number) {
+            out.push_str("JsonValue");
+        } else {
+            self.open.push(number);
+            self.write(out, body, binding, margin, column);
+            self.open.pop();
         }
     }
 
@@ -366,7 +240,7 @@ impl<'c, 'a> Printer<'c, 'a> {
             }
             Layout::Brief { .. } | Layout::OneLine => false,
             Layout::Lines => {
-                let measure = self.measure(id);
+                let measure = self.plan.measure(id);
                 measure.commented || column + measure.length > LINE_CHARS
             }
         };
@@ -391,13 +265,14 @@ impl<'c, 'a> Printer<'c, 'a> {
     }
 
     fn write_member(&mut self, out: &mut String, property: &Property, margin: usize) {
-        comment_line(out, property.doc.as_deref(), margin);
+        let (doc, ty) = self.lift(property.ty, false);
         indent(out, margin);
+        comment(out, doc.as_deref());
         let start = out.len();
         out.push_str(&property.name);
         out.push_str(if property.optional { "?: " } else { ": " });
         let column = margin.min(MAX_INDENT_LEVELS) * 2 + out.len() - start;
-        self.write(out, property.ty, Binding::Alone, margin, column);
+        self.write(out, ty, Binding::Alone, margin, column);
         out.push_str(";\n");
     }
 
@@ -409,9 +284,10 @@ impl<'c, 'a> Printer<'c, 'a> {
         margin: usize,
         column: usize,
     ) {
-        let (mut members, inner, separator) = match self.converted.arena.get(id) {
-            Ty::Union(_) => (self.flatten(id), Binding::InUnion, " | "),
-            _ => (self.flatten(id), Binding::InIntersection, " & "),
+        let mut members = self.flatten(id);
+        let (inner, separator) = match self.pool.get(id) {
+            Ty::Union(_) => (Binding::InUnion, " | "),
+            _ => (Binding::InIntersection, " & "),
         };
         if let [only] = members[..] {
             self.write(out, only, binding, margin, column);
@@ -449,120 +325,53 @@ impl<'c, 'a> Printer<'c, 'a> {
     /// Returns the members of a union, or parts of an intersection, nested ones included and repeated ones not.
     /// `JsonObject` comes last in an intersection, where it reads as "and anything else".
     fn flatten(&self, id: TyId) -> Vec<TyId> {
-        #[derive(PartialEq, Eq, Hash)]
-        enum Seen<'t> {
-            Type(TyId),
-            Literal(&'t str),
-            Reference(TargetId),
-        }
-        let arena = &self.converted.arena;
-        let is_union = matches!(arena.get(id), Ty::Union(_));
+        let pool = self.pool;
+        let is_union = matches!(pool.get(id), Ty::Union(_));
         let mut seen = HashSet::new();
         let mut members = Vec::new();
         let mut open = false;
         let mut work = vec![id];
         while let Some(id) = work.pop() {
-            let key = match arena.get(id) {
-                Ty::Union(nested) if is_union => {
-                    work.extend(nested.iter().rev());
-                    continue;
+            match pool.get(id) {
+                Ty::Union(nested) if is_union => work.extend(nested.iter().rev()),
+                Ty::Intersection(nested) if !is_union => work.extend(nested.iter().rev()),
+                Ty::Open if !is_union => open = true,
+                _ => {
+                    if seen.insert(id) {
+                        members.push(id);
+                    }
                 }
-                Ty::Intersection(nested) if !is_union => {
-                    work.extend(nested.iter().rev());
-                    continue;
-                }
-                Ty::Open if !is_union => {
-                    open = true;
-                    continue;
-                }
-                Ty::Literal(literal) => Seen::Literal(literal),
-                Ty::Reference(target) => Seen::Reference(*target),
-                _ => Seen::Type(id),
-            };
-            if seen.insert(key) {
-                members.push(id);
             }
         }
-        if open {
+        // A brief line is for reading, and says what a tool knows about only.
+        if open && (members.is_empty() || !matches!(self.layout, Layout::Brief { .. })) {
             members.push(TyId::OPEN);
         }
         members
     }
+}
 
-    fn measure(&mut self, id: TyId) -> Measure {
-        if let Some(&known) = self.measured.get(&id) {
-            return known;
-        }
-        let measure = stacker::maybe_grow(RED_ZONE, MORE_STACK, || self.measure_type(id));
-        self.measured.insert(id, measure);
-        measure
-    }
-
-    fn measure_type(&mut self, id: TyId) -> Measure {
-        let converted = self.converted;
-        let mut all = Measure::default();
-        match converted.arena.get(id) {
-            Ty::Literal(literal) => all.length = literal.len(),
-            Ty::Doc(doc, inner) => {
-                all = self.measure(*inner);
-                all.length += doc.len() + 8;
-            }
-            Ty::Object(properties) => {
-                all.length = 2;
-                for property in properties {
-                    let one = self.measure(property.ty);
-                    all.length = all.length.saturating_add(one.length + property.name.len() + 4);
-                    all.commented |= one.commented || property.doc.is_some();
-                    all.named |= one.named;
-                }
-            }
-            Ty::Reference(target) => match (&self.names.0[*target], converted.bodies[*target]) {
-                (Some(name), _) => {
-                    all = Measure {
-                        length: name.len(),
-                        commented: false,
-                        named: true,
-                    }
-                }
-                (None, Some(body)) if !self.open.contains(target) => {
-                    self.open.push(*target);
-                    all = self.measure(body);
-                    self.open.pop();
-                }
-                _ => all.length = 9,
-            },
-            Ty::Union(members) | Ty::Intersection(members) => {
-                for &member in members {
-                    let one = self.measure(member);
-                    all.length = all.length.saturating_add(one.length + 3);
-                    all.commented |= one.commented;
-                    all.named |= one.named;
-                }
-            }
-            ty => {
-                all.length = 8;
-                let mut children = Vec::new();
-                each_child(ty, |child| children.push(child));
-                for child in children {
-                    let one = self.measure(child);
-                    all.length = all.length.saturating_add(one.length + 2);
-                    all.commented |= one.commented;
-                    all.named |= one.named;
-                }
-            }
-        }
-        all
+/// Writes a comment and the space after it, unless nothing is left of it.
+pub(crate) fn comment(out: &mut String, doc: Option<&str>) {
+    let doc = doc.map(text::comment).unwrap_or_default();
+    if !doc.is_empty() {
+        out.push_str("/** ");
+        out.push_str(&doc);
+        out.push_str(" */ ");
     }
 }
 
 /// Writes a comment on a line of its own, unless nothing is left of it.
 pub(crate) fn comment_line(out: &mut String, doc: Option<&str>, margin: usize) {
-    let doc = doc.map(text::comment).unwrap_or_default();
-    if !doc.is_empty() {
-        indent(out, margin);
-        out.push_str("/** ");
-        out.push_str(&doc);
-        out.push_str(" */\n");
+    let start = out.len();
+    indent(out, margin);
+    let indented = out.len();
+    comment(out, doc);
+    if out.len() == indented {
+        out.truncate(start);
+    } else {
+        out.pop();
+        out.push('\n');
     }
 }
 

@@ -1,17 +1,21 @@
 //! The TypeScript that a model reads: the block of declarations for a set of tools, and one tool in one line or
 //! in full.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
-use crate::convert::{Comments, Converted, Root, convert};
-use crate::limits::{MAX_SIGNATURE_CHARS, MAX_TYPE_NAME_CHARS};
-use crate::print::{Layout, Names, Printer, comment_line, indent};
+use crate::convert::{Comments, Root, convert};
+use crate::ir::TyId;
+use crate::limits::MAX_SIGNATURE_CHARS;
+use crate::pool::Pool;
+use crate::print::{Layout, Printer, comment, comment_line, indent};
 use crate::text;
 use crate::{Detail, Output, Rendered, ToolDecl};
 
 const OBSERVED: &str = "observed, not guaranteed";
+
+/// What the whole arguments or result of several tools are called.
+const ARGUMENTS: &str = "Args";
+const RESULT: &str = "Result";
 
 /// Member names that discovery takes when no tool has them.
 const DISCOVERY: [&str; 3] = ["list", "search", "help"];
@@ -36,35 +40,34 @@ declare const tools: Discovery & {
 
 pub(crate) fn declarations(tools: &[ToolDecl<'_>], detail: Detail) -> String {
     let tools = sorted(tools);
-    let mut taken = HashSet::new();
-    let mut named = String::new();
+    let mut pool = Pool::new();
+    let mut entries = Vec::new();
+    for tool in &tools {
+        let input = pool.add(&convert(tool.input, Root::Arguments, detail.comments()));
+        let output = output_schema(tool)
+            .map(|(schema, mark)| (pool.add(&convert(schema, Root::Value, detail.comments())), mark));
+        entries.push((tool, input, output));
+    }
+    let mut roots = Vec::new();
+    for &(_, input, output) in &entries {
+        roots.push((pool.undocumented(input).1, ARGUMENTS));
+        roots.extend(output.map(|(output, _)| (pool.undocumented(output).1, RESULT)));
+    }
+    let plan = pool.plan(&roots);
+    let mut printer = Printer::new(&pool, &plan, detail.layout());
     let mut arguments = String::new();
     let mut outputs = String::new();
-    for tool in &tools {
-        let owner = owner(tool.name);
+    for (tool, input, output) in entries {
         let description = match detail {
             Detail::Full => Some(tool.description),
             Detail::Compact => None,
         };
-        let input = convert(tool.input, Root::Arguments, detail.comments());
-        let entry = Entry {
-            name: tool.name,
-            owner: &owner,
-            fallback: "Args",
-            description,
-        };
-        entry.write(&mut arguments, &mut named, &input, &mut taken, detail);
-        if let Some((schema, mark)) = output_schema(tool) {
-            let output = convert(schema, Root::Value, detail.comments());
-            let entry = Entry {
-                name: tool.name,
-                owner: &owner,
-                fallback: "Result",
-                description: mark,
-            };
-            entry.write(&mut outputs, &mut named, &output, &mut taken, detail);
+        write_entry(&mut arguments, &pool, &mut printer, tool.name, description, input);
+        if let Some((output, mark)) = output {
+            write_entry(&mut outputs, &pool, &mut printer, tool.name, mark, output);
         }
     }
+    let named = printer.declarations();
     let mut out =
         String::with_capacity(JSON.len() + TOOLS.len() + arguments.len() + outputs.len() + named.len());
     out.push_str(JSON);
@@ -88,86 +91,96 @@ pub(crate) fn declarations(tools: &[ToolDecl<'_>], detail: Detail) -> String {
 }
 
 pub(crate) fn signature(tool: &ToolDecl<'_>) -> String {
-    let input = convert(tool.input, Root::Arguments, Comments::Drop);
-    let output = output_schema(tool).map(|(schema, _)| convert(schema, Root::Value, Comments::Drop));
-    let name = text::shorten(&callable(tool.name), MAX_SIGNATURE_CHARS / 3);
-    // From all of it to hardly more than the names; the last always fits.
-    let steps = [(6, 12), (3, 8), (2, 5), (1, 4), (1, 2), (0, 1)];
-    let mut shortest = String::new();
-    for (depth, members) in steps {
+    let mut pool = Pool::new();
+    let input = pool.add(&convert(tool.input, Root::Arguments, Comments::Drop));
+    let output =
+        output_schema(tool).map(|(schema, _)| pool.add(&convert(schema, Root::Value, Comments::Drop)));
+    let plan = pool.plain_plan();
+    let brief = |root: TyId, depth: usize, members: usize| {
         let layout = Layout::Brief { depth, members };
-        let arguments = parameter(&input, layout);
-        let result = match &output {
-            Some(output) => brief(
-                output,
-                Layout::Brief {
-                    depth: depth.min(3),
-                    members,
-                },
-            ),
-            None => "JsonValue".to_owned(),
+        Printer::new(&pool, &plan, layout)
+            .within(MAX_SIGNATURE_CHARS * 4)
+            .text(root, 0, 0)
+    };
+    let optional = Printer::new(&pool, &plan, Layout::OneLine).takes_nothing(input);
+    let name = if text::is_identifier(tool.name) {
+        tool.name.to_owned()
+    } else {
+        format!("[{}]", text::quote(tool.name))
+    };
+    let name = text::shorten(&name, MAX_SIGNATURE_CHARS / 2);
+    let observed = if matches!(tool.output, Output::Observed(_)) {
+        " // observed"
+    } else {
+        ""
+    };
+    let line = |arguments: &str, result: &str| format!("{name}({arguments}): Promise<{result}>{observed}");
+    let fits = |line: &String| line.chars().count() <= MAX_SIGNATURE_CHARS;
+    // From everything to hardly more than the names of the parameters.
+    for (depth, members) in [(6, 12), (3, 8), (2, 5), (1, 4), (1, 2)] {
+        let arguments = match brief(input, depth, members).as_str() {
+            "JsonObject" | "Record<string, never>" => String::new(),
+            arguments => format!("args{}: {arguments}", if optional { "?" } else { "" }),
         };
-        let observed = if matches!(tool.output, Output::Observed(_)) {
-            " // observed"
-        } else {
-            ""
-        };
-        shortest = format!("{name}({arguments}): Promise<{result}>{observed}");
-        if shortest.chars().count() <= MAX_SIGNATURE_CHARS {
-            return shortest;
-        }
-        let without_result = format!("{name}({arguments}): Promise<unknown>{observed}");
-        if depth <= 1 && without_result.chars().count() <= MAX_SIGNATURE_CHARS {
-            return without_result;
+        let result = output.map_or_else(
+            || "JsonValue".to_owned(),
+            |output| brief(output, depth.min(3), members),
+        );
+        if let Some(line) = [line(&arguments, &result), line(&arguments, "unknown")]
+            .into_iter()
+            .find(fits)
+        {
+            return line;
         }
     }
-    shortest.clear();
-    shortest.push_str(&format!("{name}(args: JsonObject): Promise<unknown>"));
-    shortest
+    line("args: JsonObject", "unknown")
 }
 
 pub(crate) fn help(tool: &ToolDecl<'_>) -> String {
-    let mut taken = HashSet::new();
-    let owner = owner(tool.name);
-    let input = convert(tool.input, Root::Arguments, Comments::Keep);
-    let names = Names::choose(&input, &owner, "Args", &mut taken);
-    let mut printer = Printer::new(&input, &names, Layout::Lines);
-    let (doc, root) = input.arena.undocumented(input.root);
+    let mut pool = Pool::new();
+    let input = pool.add(&convert(tool.input, Root::Arguments, Comments::Keep));
+    let output = output_schema(tool)
+        .map(|(schema, mark)| (pool.add(&convert(schema, Root::Value, Comments::Keep)), mark));
+    let (input_doc, input) = pool.undocumented(input);
+    let output = output.map(|(root, mark)| (pool.undocumented(root), mark));
+    let mut roots = vec![(input, ARGUMENTS)];
+    roots.extend(output.as_ref().map(|((_, root), _)| (*root, RESULT)));
+    let plan = pool.plan(&roots);
+    let mut printer = Printer::new(&pool, &plan, Layout::Lines);
     let mut out = String::new();
     comment_line(
         &mut out,
-        join(Some(tool.description), doc.as_deref()).as_deref(),
+        join(Some(tool.description), input_doc.as_deref()).as_deref(),
         0,
     );
-    let head = format!("tools{}", access(tool.name));
-    let optional = if printer.takes_nothing(root) { "?" } else { "" };
-    let arguments = printer.text(root, 0, head.len() + 8);
-    out.push_str(&format!("{head}(args{optional}: {arguments}): "));
-    let mut declared = printer.declarations();
-    match output_schema(tool) {
+    let access = if text::is_identifier(tool.name) {
+        format!("tools.{}", tool.name)
+    } else {
+        format!("tools[{}]", text::quote(tool.name))
+    };
+    let optional = if printer.takes_nothing(input) { "?" } else { "" };
+    let head = format!("{access}(args{optional}: ");
+    out.push_str(&head);
+    out.push_str(&printer.text(input, 0, head.len()));
+    out.push_str("): ");
+    match output {
         None => out.push_str("Promise<JsonValue>;\n"),
-        Some((schema, mark)) => {
-            let output = convert(schema, Root::Value, Comments::Keep);
-            let names = Names::choose(&output, &owner, "Result", &mut taken);
-            let mut printer = Printer::new(&output, &names, Layout::Lines);
-            let (doc, root) = output.arena.undocumented(output.root);
-            if let Some(doc) = join(mark, doc.as_deref()) {
-                out.push_str(&format!("/** {} */ ", text::comment(&doc)));
-            }
+        Some(((doc, root), mark)) => {
+            comment(&mut out, join(mark, doc.as_deref()).as_deref());
             out.push_str(&format!("Promise<{}>;\n", printer.text(root, 0, 8)));
-            declared.push_str(&printer.declarations());
         }
     }
-    out.push_str(&declared);
+    out.push_str(&printer.declarations());
     out
 }
 
 pub(crate) fn type_of(schema: &Value) -> Rendered {
-    let converted = convert(schema, Root::Value, Comments::Keep);
-    let names = Names::choose(&converted, "T", "Root", &mut HashSet::new());
-    let mut printer = Printer::new(&converted, &names, Layout::Lines);
+    let mut pool = Pool::new();
+    let root = pool.add(&convert(schema, Root::Value, Comments::Keep));
+    let plan = pool.plan(&[(root, "")]);
+    let mut printer = Printer::new(&pool, &plan, Layout::Lines);
     Rendered {
-        text: printer.text(converted.root, 0, 0),
+        text: printer.text(root, 0, 0),
         declarations: printer.declarations(),
     }
 }
@@ -188,35 +201,23 @@ impl Detail {
     }
 }
 
-/// One member of the argument or output map.
-struct Entry<'a> {
-    name: &'a str,
-    owner: &'a str,
-    fallback: &'a str,
-    description: Option<&'a str>,
-}
-
-impl Entry<'_> {
-    fn write(
-        &self,
-        out: &mut String,
-        named: &mut String,
-        converted: &Converted<'_>,
-        taken: &mut HashSet<String>,
-        detail: Detail,
-    ) {
-        let names = Names::choose(converted, self.owner, self.fallback, taken);
-        let mut printer = Printer::new(converted, &names, detail.layout());
-        let (doc, root) = converted.arena.undocumented(converted.root);
-        comment_line(out, join(self.description, doc.as_deref()).as_deref(), 1);
-        let member = text::member(self.name);
-        indent(out, 1);
-        out.push_str(&member);
-        out.push_str(": ");
-        out.push_str(&printer.text(root, 1, member.len() + 4));
-        out.push_str(";\n");
-        named.push_str(&printer.declarations());
-    }
+/// Writes one member of the argument or output map.
+fn write_entry(
+    out: &mut String,
+    pool: &Pool,
+    printer: &mut Printer<'_>,
+    name: &str,
+    description: Option<&str>,
+    root: TyId,
+) {
+    let (doc, root) = pool.undocumented(root);
+    comment_line(out, join(description, doc.as_deref()).as_deref(), 1);
+    let member = text::member(name);
+    indent(out, 1);
+    out.push_str(&member);
+    out.push_str(": ");
+    out.push_str(&printer.text(root, 1, member.len() + 4));
+    out.push_str(";\n");
 }
 
 /// Sorts by UTF-16 units, as JavaScript's own sort does, so that this order is the one `tools.list()` shows. Of tools
@@ -226,16 +227,6 @@ fn sorted<'t, 'a>(tools: &'t [ToolDecl<'a>]) -> Vec<&'t ToolDecl<'a>> {
     sorted.sort_by(|a, b| a.name.encode_utf16().cmp(b.name.encode_utf16()));
     sorted.dedup_by(|later, first| later.name == first.name);
     sorted
-}
-
-/// Returns the tool's part of its named types' names.
-fn owner(name: &str) -> String {
-    let name = text::pascal(name, MAX_TYPE_NAME_CHARS);
-    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        name
-    } else {
-        format!("T{name}")
-    }
 }
 
 fn output_schema<'a>(tool: &ToolDecl<'a>) -> Option<(&'a Value, Option<&'static str>)> {
@@ -256,39 +247,4 @@ fn join(first: Option<&str>, second: Option<&str>) -> Option<String> {
         (Some(first), Some(second)) => Some(format!("{first} {second}")),
         (first, second) => first.or(second).map(str::to_owned),
     }
-}
-
-/// Returns the name as the head of a method: `name` or `["my-tool.x"]`.
-fn callable(name: &str) -> String {
-    if text::is_identifier(name) {
-        name.to_owned()
-    } else {
-        format!("[{}]", text::quote(name))
-    }
-}
-
-fn access(name: &str) -> String {
-    if text::is_identifier(name) {
-        format!(".{name}")
-    } else {
-        format!("[{}]", text::quote(name))
-    }
-}
-
-fn parameter(input: &Converted<'_>, layout: Layout) -> String {
-    let names = Names::none(input);
-    let printer = Printer::new(input, &names, layout);
-    let optional = printer.takes_nothing(input.root);
-    let text = brief(input, layout);
-    match text.as_str() {
-        "JsonObject" | "Record<string, never>" => String::new(),
-        _ => format!("args{}: {text}", if optional { "?" } else { "" }),
-    }
-}
-
-fn brief(converted: &Converted<'_>, layout: Layout) -> String {
-    let names = Names::none(converted);
-    Printer::new(converted, &names, layout)
-        .within(MAX_SIGNATURE_CHARS * 4)
-        .text(converted.root, 0, 0)
 }

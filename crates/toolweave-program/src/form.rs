@@ -495,7 +495,11 @@ impl Planner<'_> {
             .filter(|&index| !referenced[index])
             .collect();
         if returns {
-            self.refuse_returned_function(last)?;
+            // The first return that no condition guards is the one that counts.
+            self.refuse_returned_function(items.iter().find_map(|item| match item {
+                ModuleItem::Stmt(Stmt::Return(statement)) => Some(statement),
+                _ => None,
+            }))?;
             return Ok(self.done(Form::Body, None));
         }
         if let ModuleItem::Stmt(Stmt::Expr(statement)) = last {
@@ -664,8 +668,8 @@ impl Planner<'_> {
     }
 
     /// A program that returns one of its functions returns nothing useful.
-    fn refuse_returned_function(&self, last: &ModuleItem) -> Result<(), Refusal> {
-        let ModuleItem::Stmt(Stmt::Return(statement)) = last else {
+    fn refuse_returned_function(&self, returned: Option<&ReturnStmt>) -> Result<(), Refusal> {
+        let Some(statement) = returned else {
             return Ok(());
         };
         let Some(value) = &statement.arg else {

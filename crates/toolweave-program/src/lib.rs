@@ -357,6 +357,19 @@ fn finish(source: &str, lines: &Lines, parsed: &Parsed, before: Shifts) -> Resul
             place: place(at),
         }));
     }
+    // Prose such as `Here:` and a fence are a label and templates that tag each other, which cannot run.
+    let fence = walk
+        .empty_templates
+        .iter()
+        .find(|&&at| source.get(at..).is_some_and(|rest| rest.starts_with("```")));
+    if let Some(&at) = fence {
+        let message = "a Markdown fence is not TypeScript; send only the program".to_owned();
+        return Err(Failure::Syntax(Refused {
+            kind: ErrorKind::Syntax,
+            message,
+            place: place(at),
+        }));
+    }
     if let Some(at) = hint::shell_command(&parsed.module, &walk) {
         let message = hint::NOT_SHELL.to_owned();
         return Err(refuse(Refusal {

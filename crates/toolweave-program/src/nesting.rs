@@ -72,7 +72,8 @@ fn blind(bytes: &[u8]) -> u32 {
         let structural = match byte {
             b'(' | b'[' | b'{' | b'<' | b'!' | b'~' | b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'&'
             | b'|' => true,
-            b'=' | b'?' | b':' | b'.' | b'@' | b'`' | b'>' => byte != previous,
+            b'`' | b'@' | b':' | b'?' => true,
+            b'=' | b'.' | b'>' => byte != previous,
             b'a'..=b'z' => !(previous.is_ascii_alphanumeric() || previous == b'_' || previous == b'$'),
             _ => false,
         };
@@ -565,7 +566,12 @@ impl<'a> Scan<'a> {
         }
         self.start_token();
         if boundary || (!property && word == "case") {
+            let body = self.word == ")";
             self.reset();
+            if boundary && !body {
+                // No `else` can belong to what stood before.
+                self.level().elses = 0;
+            }
         }
         if keyword {
             let level = self.level();

@@ -115,6 +115,8 @@ pub(crate) struct Walk {
     /// Dynamic imports: place, module, whether they are surely reached.
     pub(crate) imports: Vec<(usize, Option<String>, Option<usize>, bool)>,
     pub(crate) discarded: Vec<DiscardedCall>,
+    /// Empty templates that are tagged or tag another: a Markdown fence looks like that.
+    pub(crate) empty_templates: Vec<usize>,
     /// `forEach` with an async callback.
     pub(crate) for_each: Vec<usize>,
     pub(crate) prints: bool,
@@ -420,6 +422,12 @@ impl Walk {
         });
         if is_async {
             self.for_each.push(offset(at));
+        }
+    }
+
+    fn note_empty(&mut self, template: &Tpl) {
+        if template.exprs.is_empty() && template.quasis.iter().all(|text| text.raw.is_empty()) {
+            self.empty_templates.push(offset(template.span.lo));
         }
     }
 
@@ -749,6 +757,13 @@ impl Visit for Walk {
                 for part in &template.exprs {
                     self.visit_as(part, Usage::Operand("put into a string"));
                 }
+            }
+            Expr::TaggedTpl(tagged) => {
+                self.note_empty(&tagged.tpl);
+                if let Expr::Tpl(template) = &*tagged.tag {
+                    self.note_empty(template);
+                }
+                expr.visit_children_with(self);
             }
             Expr::Arrow(arrow) => {
                 let at = offset(arrow.span.lo);
