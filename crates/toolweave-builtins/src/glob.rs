@@ -19,6 +19,9 @@ const MAX_PATTERN_BYTES: usize = 1_000;
 const MAX_PATHS: u64 = 100_000;
 const DEFAULT_PATHS: u64 = 10_000;
 
+/// Most bytes of all paths that one call returns.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
 /// Most paths that a model is shown for one call. A program gets all of them.
 const MAX_SHOWN_PATHS: usize = 1_000;
 
@@ -135,6 +138,7 @@ fn glob(root: &Root, args: &Arguments, cancel: &CancellationToken) -> Result<Too
         ignored: args.ignored,
     };
     let limit = args.limit.unwrap_or(DEFAULT_PATHS).min(MAX_PATHS) as usize;
+    let mut room = MAX_TEXT_BYTES;
     let mut output = Output {
         paths: Vec::new(),
         total: 0,
@@ -150,7 +154,8 @@ fn glob(root: &Root, args: &Arguments, cancel: &CancellationToken) -> Result<Too
             let walked = walk.run(cancel, |found| {
                 if matcher.is_match(found.below) {
                     output.total += 1;
-                    if output.paths.len() < limit {
+                    if output.paths.len() < limit && room > 0 {
+                        room = room.saturating_sub(found.path.len());
                         output.paths.push(found.path.to_owned());
                     }
                 }

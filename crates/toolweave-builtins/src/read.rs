@@ -205,7 +205,7 @@ impl Job {
         })?;
         let line_count = count_lines(&text);
         let last = (self.offset - 1).saturating_add(line_count);
-        let output = Output {
+        let mut output = Output {
             path: self.path,
             offset: self.offset,
             line_count,
@@ -215,7 +215,11 @@ impl Job {
             text,
         };
         let shown = render(&output);
-        call::output(&output, shown)
+        // The text may be large, and encoding would copy it.
+        let text = std::mem::take(&mut output.text);
+        let mut result = call::output(&output, shown)?;
+        result.value["text"] = Value::String(text);
+        Ok(result)
     }
 
     fn too_large(&self) -> ToolError {

@@ -65,7 +65,7 @@ impl Write {
             "type": "object",
             "properties": {
                 "path": { "type": "string" },
-                "operation": { "enum": ["created", "replaced"] },
+                "operation": { "type": "string", "enum": ["created", "replaced"] },
                 "bytesBefore": {
                     "type": ["integer", "null"],
                     "description": "Size of the old file; null when there was none.",
@@ -105,6 +105,12 @@ impl Tool for Write {
     async fn call(&self, context: &CallContext, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Arguments = arguments(args)?;
         let path = self.root.relative(&args.path)?;
+        if args.path.ends_with('/') {
+            return Err(ToolError::failed(format!(
+                "`{}` ends in a slash, and so names a folder: folders are made with the files in them",
+                shown(&args.path)
+            )));
+        }
         if args.content.len() > MAX_CONTENT_BYTES {
             return Err(ToolError::failed(format!(
                 "the content for `{}` is too large: {} > {}",

@@ -343,6 +343,59 @@ async fn a_cancelled_call_says_so() {
     assert_eq!(fixture.text("a.txt"), "a\n");
 }
 
+/// A file that takes a while, cancelled when the call has begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_can_be_cancelled_while_it_runs() {
+    let fixture = Fixture::new(&[("huge", &"text\n".repeat(2_000))]);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(fixture.path("huge"))
+        .unwrap();
+    file.set_len(1024 * 1024 * 1024).unwrap();
+    let cancel = CancellationToken::new();
+    let call = {
+        let (tools, cancel) = (fixture.tools(), cancel.clone());
+        tokio::spawn(async move {
+            let arguments = json!({ "path": "huge", "limit": 1 });
+            tools.call_with(&cancel, "read", arguments).await
+        })
+    };
+    tokio::task::yield_now().await;
+    cancel.cancel();
+    assert_eq!(call.await.unwrap().unwrap_err().to_string(), "cancelled");
+}
+
+/// Safe calls overlap, on one root, and each gives what it would give alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_overlap() {
+    let fixture = Fixture::new(&[]);
+    for n in 0..100 {
+        fixture.put(
+            &format!("d{}/f{n}.txt", n % 7),
+            format!("needle {n}\n").repeat(50),
+        );
+    }
+    let tools = fixture.tools();
+    let calls = [
+        ("grep", json!({ "pattern": "needle 5\\d", "limit": 10 })),
+        ("glob", json!({ "pattern": "**/*.txt" })),
+        ("read", json!({ "path": "d1/f1.txt" })),
+    ];
+    let mut alone = Vec::new();
+    for (name, arguments) in &calls {
+        alone.push(tools.value(name, arguments.clone()).await);
+    }
+    let running: Vec<_> = (0..60)
+        .map(|n| {
+            let (tools, (name, arguments)) = (tools.clone(), calls[n % 3].clone());
+            tokio::spawn(async move { tools.value(name, arguments).await })
+        })
+        .collect();
+    for (n, call) in running.into_iter().enumerate() {
+        assert_eq!(call.await.unwrap(), alone[n % 3]);
+    }
+}
+
 #[test]
 fn no_tokio_is_needed() {
     let fixture = Fixture::new(&[("a.txt", "a\n")]);

@@ -129,6 +129,19 @@ async fn content_has_a_limit() {
 }
 
 #[tokio::test]
+async fn a_slash_at_the_end_names_a_folder() {
+    let fixture = Fixture::new(&[]);
+    assert_eq!(
+        fixture
+            .tools()
+            .error("write", json!({ "path": "new/", "content": "" }))
+            .await,
+        "TOOL_FAILED: `new/` ends in a slash, and so names a folder: folders are made with the files in them"
+    );
+    assert!(!fixture.path("new").exists());
+}
+
+#[tokio::test]
 async fn nothing_is_lost_when_writing_fails() {
     if is_root_user() {
         eprintln!("skipped: permissions do not bind this user");
