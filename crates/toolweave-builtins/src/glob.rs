@@ -34,7 +34,7 @@ pub(crate) struct Glob {
 #[serde(deny_unknown_fields)]
 struct Arguments {
     pattern: String,
-    #[serde(default, alias = "file_path")]
+    #[serde(default)]
     path: Option<String>,
     #[serde(default)]
     hidden: bool,

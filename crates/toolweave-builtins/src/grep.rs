@@ -52,7 +52,7 @@ pub(crate) struct Grep {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Arguments {
     pattern: String,
-    #[serde(default, alias = "file_path")]
+    #[serde(default)]
     path: Option<String>,
     #[serde(default)]
     glob: Option<String>,

@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 const MAX_SHOWN_LINES: usize = 2_000;
 
 /// Largest file that is read where the program is driven: handing it over would take longer than reading it.
-const MAX_INLINE_BYTES: u64 = 128 * 1024;
+const MAX_INLINE_BYTES: u64 = 64 * 1024;
 
 /// How much is read between two looks at the token.
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -55,7 +55,7 @@ async fn patterns() {
         ),
         (json!({ "pattern": "*.ts", "path": "src" }), json!(["src/web.ts"])),
         (
-            json!({ "pattern": "*.ts", "file_path": "src/" }),
+            json!({ "pattern": "*.ts", "path": "src/" }),
             json!(["src/web.ts"]),
         ),
         (json!({ "pattern": "src/main.rs" }), json!(["src/main.rs"])),

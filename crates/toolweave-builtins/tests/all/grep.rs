@@ -81,7 +81,7 @@ async fn lines_are_found() {
             &["src/web.ts:1:5:héé needle"],
         ),
         (
-            json!({ "pattern": "needle", "file_path": "a.rs" }),
+            json!({ "pattern": "needle", "path": "a.rs" }),
             &["a.rs:2:5:two needle", "a.rs:5:1:needle five needle"],
         ),
         (
