@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, Siblings, Target};
 use crate::ir::{Arena, Property, TargetId, Ty, TyId};
+use crate::keywords::{Keywords, Mask, Shape, list};
 use crate::limits::{
     MAX_DEPTH, MAX_ENUM_MEMBERS, MAX_NESTING, MAX_NODES, MAX_PROPERTIES, MAX_TUPLE_ELEMENTS,
 };
@@ -77,67 +78,6 @@ pub(crate) fn convert(schema: &Value, root: Root, comments: Comments) -> Convert
         root,
         arena: converter.arena,
         document: converter.document,
-    }
-}
-
-/// A set of JSON types.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Mask(u8);
-
-impl Mask {
-    const NONE: Self = Self(0);
-    const NULL: Self = Self(1);
-    const BOOLEAN: Self = Self(2);
-    const NUMBER: Self = Self(4);
-    const STRING: Self = Self(8);
-    const ARRAY: Self = Self(16);
-    const OBJECT: Self = Self(32);
-    const ALL: Self = Self(63);
-
-    /// The scalars, in the order in which they are printed, and their types.
-    const SCALARS: [(Self, TyId); 3] = [
-        (Self::BOOLEAN, TyId::BOOLEAN),
-        (Self::NUMBER, TyId::NUMBER),
-        (Self::STRING, TyId::STRING),
-    ];
-
-    fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn within(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::NULL,
-            Value::Bool(_) => Self::BOOLEAN,
-            Value::Number(_) => Self::NUMBER,
-            Value::String(_) => Self::STRING,
-            Value::Array(_) => Self::ARRAY,
-            Value::Object(_) => Self::OBJECT,
-        }
-    }
-
-    fn named(name: &Value) -> Option<Self> {
-        Some(match name.as_str()? {
-            "null" => Self::NULL,
-            "boolean" => Self::BOOLEAN,
-            "number" | "integer" => Self::NUMBER,
-            "string" => Self::STRING,
-            "array" => Self::ARRAY,
-            "object" => Self::OBJECT,
-            _ => return None,
-        })
     }
 }
 
@@ -322,25 +262,25 @@ impl<'a> Converter<'a> {
     }
 
     fn keywords(&mut self, schema: &'a Value, map: &'a Map<String, Value>, place: Place<'a>) -> TyId {
+        let words = Keywords::read(map);
         let doc = match self.comments {
-            Comments::Keep => notes::describe(
-                map,
-                place.name.or_else(|| map.get("const").and_then(Value::as_str)),
-            ),
+            Comments::Keep => {
+                notes::describe(map, place.name.or_else(|| words.constant.and_then(Value::as_str)))
+            }
             Comments::Drop => None,
         };
-        let old_reference = map.contains_key("$ref") && self.document.siblings() == Siblings::Ignored;
-        let ty = if !old_reference && is_malformed(map) {
+        let old_reference = words.reference.is_some() && self.document.siblings() == Siblings::Ignored;
+        let ty = if !old_reference && words.is_malformed() {
             TyId::UNKNOWN
         } else {
-            let mask = place.mask.and(self.allowed(schema, map));
+            let mask = place.mask.and(self.allowed(schema, &words));
             if mask == Mask::NONE {
                 TyId::NEVER
             } else {
-                self.compose(schema, map, Place { mask, ..place })
+                self.compose(schema, &words, Place { mask, ..place })
             }
         };
-        let ty = if is_nullable(map) && place.mask.has(Mask::NULL) && ty != TyId::NEVER {
+        let ty = if words.nullable && place.mask.has(Mask::NULL) && ty != TyId::NEVER {
             self.arena.union(vec![ty, TyId::NULL])
         } else {
             ty
@@ -349,11 +289,11 @@ impl<'a> Converter<'a> {
     }
 
     /// Intersects what a node's keywords say one by one.
-    fn compose(&mut self, schema: &'a Value, map: &'a Map<String, Value>, place: Place<'a>) -> TyId {
+    fn compose(&mut self, schema: &'a Value, words: &Keywords<'a>, place: Place<'a>) -> TyId {
         let mut parts = Vec::new();
         // Whether some part already says which JSON types are possible.
         let mut covered = false;
-        if map.contains_key("$ref") {
+        if words.reference.is_some() {
             let target = self.document.reference(schema);
             let part = target.map_or(TyId::UNKNOWN, |target| self.reference(target, place.position));
             let node = target.map(|target| self.document.targets()[target].node);
@@ -363,7 +303,7 @@ impl<'a> Converter<'a> {
                 return part;
             }
         }
-        let shape = Shape::of(map, place.mask);
+        let shape = words.shape(place.mask);
         let within = Place {
             openness: if shape.object && place.mask == Mask::OBJECT {
                 Openness::Implied
@@ -374,47 +314,36 @@ impl<'a> Converter<'a> {
             ..place
         };
         // Alone, a union in a union is one union; beside something else it stands in parentheses.
-        let kinds = ["$ref", "allOf", "anyOf", "oneOf"]
-            .iter()
-            .filter(|key| map.contains_key(**key))
-            .count();
-        let nests = usize::from(shape.any() || kinds > 1);
+        let nests = usize::from(shape.any() || words.compositions() > 1);
         if self.nesting + nests > MAX_NESTING {
             return TyId::UNKNOWN;
         }
         self.nesting += nests;
-        for branch in list(map, "allOf") {
+        let references = parts.len();
+        for branch in list(words.all_of) {
             parts.push(self.node(branch, within));
         }
-        for key in ["anyOf", "oneOf"] {
-            let branches: Vec<TyId> = list(map, key).map(|branch| self.node(branch, within)).collect();
+        for either in [words.any_of, words.one_of] {
+            let branches: Vec<TyId> = list(either).map(|branch| self.node(branch, within)).collect();
             if !branches.is_empty() {
                 parts.push(self.arena.union(branches));
             }
         }
         self.nesting -= nests;
-        let composed = parts.len() > usize::from(map.contains_key("$ref"));
-        covered |= composed
-            && parts
-                .iter()
-                .any(|&part| !matches!(self.arena.bare(part), TyId::UNKNOWN | TyId::JSON));
+        covered |= parts[references..]
+            .iter()
+            .any(|&part| !matches!(self.arena.bare(part), TyId::UNKNOWN | TyId::JSON));
         if shape.any() || !covered {
-            let base = self.base(map, place, shape, !parts.is_empty());
+            let base = self.base(words, place, shape, !parts.is_empty());
             parts.insert(0, base);
         }
         self.arena.intersection(parts)
     }
 
     /// Converts the keywords that describe a value directly.
-    fn base(
-        &mut self,
-        map: &'a Map<String, Value>,
-        place: Place<'a>,
-        shape: Shape,
-        beside_others: bool,
-    ) -> TyId {
+    fn base(&mut self, words: &Keywords<'a>, place: Place<'a>, shape: Shape, beside_others: bool) -> TyId {
         let mask = place.mask;
-        if let Some(values) = enumerated(map) {
+        if let Some(values) = words.enumerated() {
             return self.literals(values, mask);
         }
         if !shape.any() {
@@ -428,14 +357,14 @@ impl<'a> Converter<'a> {
         }
         if mask.has(Mask::ARRAY) {
             members.push(if shape.array {
-                self.array(map)
+                self.array(words)
             } else {
                 TyId::JSON_ARRAY
             });
         }
         if mask.has(Mask::OBJECT) {
             members.push(if shape.object {
-                self.object(map, place.openness, beside_others)
+                self.object(words, place.openness, beside_others)
             } else {
                 TyId::OPEN
             });
@@ -532,18 +461,17 @@ impl<'a> Converter<'a> {
         ty
     }
 
-    fn array(&mut self, map: &'a Map<String, Value>) -> TyId {
-        let (prefix, rest) = match (map.get("prefixItems"), map.get("items")) {
+    fn array(&mut self, words: &Keywords<'a>) -> TyId {
+        let (prefix, rest) = match (words.prefix_items, words.items) {
             (Some(Value::Array(prefix)), rest) => (prefix.as_slice(), rest),
-            (_, Some(Value::Array(prefix))) => (prefix.as_slice(), map.get("additionalItems")),
+            (_, Some(Value::Array(prefix))) => (prefix.as_slice(), words.additional_items),
             (_, rest) => (&[][..], rest),
         };
-        let bound = |key: &str| {
-            map.get(key)
-                .and_then(Value::as_u64)
+        let bound = |size: Option<&Value>| {
+            size.and_then(Value::as_u64)
                 .and_then(|size| usize::try_from(size).ok())
         };
-        let most = bound("maxItems").unwrap_or(usize::MAX);
+        let most = bound(words.max_items).unwrap_or(usize::MAX);
         // An element that nothing fits ends the array before it.
         let length = prefix
             .iter()
@@ -575,7 +503,7 @@ impl<'a> Converter<'a> {
             .iter()
             .map(|schema| self.value(schema, None))
             .collect();
-        let required = bound("minItems").unwrap_or(0).min(length);
+        let required = bound(words.min_items).unwrap_or(0).min(length);
         self.arena.add(Ty::Tuple {
             elements,
             required,
@@ -583,10 +511,10 @@ impl<'a> Converter<'a> {
         })
     }
 
-    fn object(&mut self, map: &'a Map<String, Value>, openness: Openness, beside_others: bool) -> TyId {
+    fn object(&mut self, words: &Keywords<'a>, openness: Openness, beside_others: bool) -> TyId {
         let empty = Map::new();
-        let declared = map.get("properties").and_then(Value::as_object);
-        let mut required = required(map);
+        let declared = words.properties.and_then(Value::as_object);
+        let mut required = words.required_names().collect::<HashSet<&str>>();
         let mut properties = Vec::new();
         let mut left_out = false;
         for (name, schema) in declared.into_iter().flatten() {
@@ -598,7 +526,7 @@ impl<'a> Converter<'a> {
             properties.push(self.property(name, schema, optional));
         }
         let declared = declared.unwrap_or(&empty);
-        for name in list(map, "required").filter_map(Value::as_str) {
+        for name in words.required_names() {
             if properties.len() >= MAX_PROPERTIES {
                 left_out = true;
                 break;
@@ -616,7 +544,7 @@ impl<'a> Converter<'a> {
         let keys = if left_out {
             Keys::Open
         } else {
-            self.other_keys(map, beside_others)
+            self.other_keys(words, beside_others)
         };
         match keys {
             Keys::None if properties.is_empty() => TyId::EMPTY,
@@ -652,23 +580,13 @@ impl<'a> Converter<'a> {
     }
 
     /// Returns what the keys that `properties` does not name may hold.
-    fn other_keys(&mut self, map: &'a Map<String, Value>, beside_others: bool) -> Keys {
-        let composed = [
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "$ref",
-            "$dynamicRef",
-            "if",
-            "dependentSchemas",
-        ];
-        let unevaluated = map
-            .get("unevaluatedProperties")
-            .filter(|_| !composed.iter().any(|key| map.contains_key(*key)));
+    fn other_keys(&mut self, words: &Keywords<'a>, beside_others: bool) -> Keys {
+        let alone = words.compositions() == 0 && !words.conditional;
+        let unevaluated = words.unevaluated_properties.filter(|_| alone);
         let mut values = Vec::new();
-        match map.get("additionalProperties").or(unevaluated) {
+        match words.additional_properties.or(unevaluated) {
             // Beside other parts it would forbid their properties, which is what the words say and never meant.
-            Some(Value::Bool(false)) if beside_others && !map.contains_key("properties") => {
+            Some(Value::Bool(false)) if beside_others && words.properties.is_none() => {
                 return Keys::Open;
             }
             Some(Value::Bool(false)) => {}
@@ -677,7 +595,7 @@ impl<'a> Converter<'a> {
             }
             _ => return Keys::Open,
         }
-        if let Some(Value::Object(patterns)) = map.get("patternProperties") {
+        if let Some(Value::Object(patterns)) = words.pattern_properties {
             for schema in patterns.values().take(MAX_PROPERTIES) {
                 values.push(self.value(schema, None));
             }
@@ -733,24 +651,18 @@ impl<'a> Converter<'a> {
         match schema {
             Value::Bool(false) => Mask::NONE,
             Value::Object(map) => {
-                let mask = self.allowed(schema, map);
-                if is_nullable(map) {
-                    mask.or(Mask::NULL)
-                } else {
-                    mask
-                }
+                let words = Keywords::read(map);
+                let mask = self.allowed(schema, &words);
+                if words.nullable { mask.or(Mask::NULL) } else { mask }
             }
             _ => Mask::ALL,
         }
     }
 
     /// Returns the JSON types that `schema` leaves possible, `nullable` aside. Anything doubtful is possible.
-    fn allowed(&mut self, schema: &'a Value, map: &'a Map<String, Value>) -> Mask {
-        let composed = ["$ref", "allOf", "anyOf", "oneOf"]
-            .iter()
-            .any(|key| map.contains_key(*key));
-        if !composed {
-            return own_types(map);
+    fn allowed(&mut self, schema: &'a Value, words: &Keywords<'a>) -> Mask {
+        if words.compositions() == 0 {
+            return words.own_types();
         }
         let key = std::ptr::from_ref(schema);
         if let Some(&known) = self.allowed.get(&key) {
@@ -758,14 +670,14 @@ impl<'a> Converter<'a> {
         }
         // Until it is known, a schema that refers back to itself allows everything.
         self.allowed.insert(key, Mask::ALL);
-        let mask = stacker::maybe_grow(RED_ZONE, MORE_STACK, || self.composed_types(schema, map));
+        let mask = stacker::maybe_grow(RED_ZONE, MORE_STACK, || self.composed_types(schema, words));
         self.allowed.insert(key, mask);
         mask
     }
 
-    fn composed_types(&mut self, schema: &'a Value, map: &'a Map<String, Value>) -> Mask {
+    fn composed_types(&mut self, schema: &'a Value, words: &Keywords<'a>) -> Mask {
         let mut mask = Mask::ALL;
-        if map.contains_key("$ref") {
+        if words.reference.is_some() {
             if let Some(target) = self.document.reference(schema) {
                 let node = self.document.targets()[target].node;
                 mask = self.allowed_with_null(node);
@@ -774,19 +686,17 @@ impl<'a> Converter<'a> {
                 return mask;
             }
         }
-        mask = mask.and(own_types(map));
-        for branch in list(map, "allOf") {
+        mask = mask.and(words.own_types());
+        for branch in list(words.all_of) {
             mask = mask.and(self.allowed_with_null(branch));
         }
-        for key in ["anyOf", "oneOf"] {
-            let mut either = Mask::NONE;
-            let mut some = false;
-            for branch in list(map, key) {
-                either = either.or(self.allowed_with_null(branch));
-                some = true;
-            }
-            if some {
-                mask = mask.and(either);
+        for either in [words.any_of, words.one_of] {
+            if either.is_some_and(Value::is_array) {
+                let mut possible = Mask::NONE;
+                for branch in list(either) {
+                    possible = possible.or(self.allowed_with_null(branch));
+                }
+                mask = mask.and(possible);
             }
         }
         mask
@@ -797,116 +707,6 @@ enum Keys {
     None,
     Open,
     Typed(TyId),
-}
-
-/// Which of a node's keywords shape its values.
-#[derive(Clone, Copy)]
-struct Shape {
-    literal: bool,
-    array: bool,
-    object: bool,
-}
-
-impl Shape {
-    fn of(map: &Map<String, Value>, mask: Mask) -> Self {
-        let filled = |key: &str| match map.get(key) {
-            Some(Value::Object(members)) => !members.is_empty(),
-            Some(Value::Array(members)) => !members.is_empty(),
-            Some(Value::Bool(value)) => !value,
-            _ => false,
-        };
-        let literal = enumerated(map).is_some();
-        let any = |keys: &[&str]| keys.iter().any(|key| filled(key));
-        Self {
-            literal,
-            array: !literal
-                && mask.has(Mask::ARRAY)
-                && (any(&["items", "prefixItems"]) || map.get("maxItems").and_then(Value::as_u64) == Some(0)),
-            object: !literal
-                && mask.has(Mask::OBJECT)
-                && any(&[
-                    "properties",
-                    "required",
-                    "additionalProperties",
-                    "patternProperties",
-                    "unevaluatedProperties",
-                ]),
-        }
-    }
-
-    fn any(self) -> bool {
-        self.literal || self.array || self.object
-    }
-}
-
-/// Returns the values that `const` or `enum` lists.
-fn enumerated(map: &Map<String, Value>) -> Option<&[Value]> {
-    match (map.get("const"), map.get("enum")) {
-        (Some(value), _) => Some(std::slice::from_ref(value)),
-        (None, Some(Value::Array(values))) => Some(values),
-        _ => None,
-    }
-}
-
-/// Returns the JSON types that `type`, `const` and `enum` leave possible.
-fn own_types(map: &Map<String, Value>) -> Mask {
-    if is_malformed(map) {
-        return Mask::ALL;
-    }
-    let named = match map.get("type") {
-        Some(Value::Array(names)) => names
-            .iter()
-            .filter_map(Mask::named)
-            .fold(Mask::NONE, |all, one| all.or(one)),
-        Some(name) => Mask::named(name).unwrap_or(Mask::ALL),
-        None => Mask::ALL,
-    };
-    match enumerated(map) {
-        Some(values) => values
-            .iter()
-            .map(Mask::of)
-            .filter(|one| one.within(named))
-            .fold(Mask::NONE, |all, one| all.or(one)),
-        None => named,
-    }
-}
-
-/// Tells whether a keyword that shapes the type is not what the specification allows there.
-fn is_malformed(map: &Map<String, Value>) -> bool {
-    let wrong = |key: &str, right: fn(&Value) -> bool| map.get(key).is_some_and(|value| !right(value));
-    let types = |value: &Value| match value {
-        Value::Array(names) => !names.is_empty() && names.iter().all(|name| Mask::named(name).is_some()),
-        name => Mask::named(name).is_some(),
-    };
-    wrong("type", types)
-        || wrong("enum", |value| {
-            value.as_array().is_some_and(|values| !values.is_empty())
-        })
-        || ["allOf", "anyOf", "oneOf"]
-            .iter()
-            .any(|key| wrong(key, |value| value.as_array().is_some_and(|list| !list.is_empty())))
-        || wrong("properties", Value::is_object)
-        || wrong("$ref", Value::is_string)
-        || wrong("items", |value| {
-            matches!(value, Value::Object(_) | Value::Bool(_) | Value::Array(_))
-        })
-        || wrong("prefixItems", Value::is_array)
-}
-
-/// Tells whether the schema has the null that OpenAPI 3.0 writes beside a type.
-fn is_nullable(map: &Map<String, Value>) -> bool {
-    map.get("nullable") == Some(&Value::Bool(true))
-}
-
-fn required(map: &Map<String, Value>) -> HashSet<&str> {
-    list(map, "required").filter_map(Value::as_str).collect()
-}
-
-fn list<'a>(map: &'a Map<String, Value>, key: &str) -> std::slice::Iter<'a, Value> {
-    match map.get(key) {
-        Some(Value::Array(members)) => members.iter(),
-        _ => [].iter(),
-    }
 }
 
 /// Returns the TypeScript literal of a scalar. Integral floats lose their fraction, minus zero its sign.

@@ -60,6 +60,15 @@ pub(crate) enum Siblings {
 
 impl<'a> Document<'a> {
     pub(crate) fn read(root: &'a Value) -> Self {
+        let none = Self {
+            references: HashMap::new(),
+            by_node: HashMap::new(),
+            targets: Vec::new(),
+            siblings: Siblings::Apply,
+        };
+        if !mentions_reference(root) {
+            return none;
+        }
         let siblings = siblings(root);
         let mut reader = Reader {
             siblings,
@@ -72,12 +81,7 @@ impl<'a> Document<'a> {
             seen: HashSet::new(),
             pending: Vec::new(),
         };
-        let mut document = Self {
-            references: HashMap::new(),
-            by_node: HashMap::new(),
-            targets: Vec::new(),
-            siblings,
-        };
+        let mut document = Self { siblings, ..none };
         let mut work = vec![(root, 0)];
         while !work.is_empty() {
             reader.walk(&mut work);
@@ -232,6 +236,28 @@ fn children<'a>(map: &'a Map<String, Value>, mut visit: impl FnMut(&'a Value)) {
             _ => {}
         }
     }
+}
+
+/// Tells whether there is anything to resolve; most schemas have nothing.
+fn mentions_reference(root: &Value) -> bool {
+    let mut work = vec![root];
+    while let Some(value) = work.pop() {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    if key == "$ref" {
+                        return true;
+                    }
+                    if value.is_object() || value.is_array() {
+                        work.push(value);
+                    }
+                }
+            }
+            Value::Array(values) => work.extend(values.iter().filter(|value| !value.is_string())),
+            _ => {}
+        }
+    }
+    false
 }
 
 fn siblings(root: &Value) -> Siblings {

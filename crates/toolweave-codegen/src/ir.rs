@@ -74,8 +74,11 @@ impl TyId {
 }
 
 impl Ty {
+    /// How many types have an id of their own everywhere.
+    pub(crate) const FIXED: usize = 10;
+
     /// Returns the types that have an id of their own everywhere, in the order of those ids.
-    pub(crate) fn fixed() -> [Self; 10] {
+    pub(crate) fn fixed() -> [Self; Self::FIXED] {
         [
             Self::Never,
             Self::Unknown,
@@ -116,6 +119,10 @@ impl Arena {
             .map(|ty| if matches!(ty, Ty::Json) { 6 } else { 1 })
             .collect();
         Self { types, widths }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.types.len()
     }
 
     pub(crate) fn get(&self, id: TyId) -> &Ty {

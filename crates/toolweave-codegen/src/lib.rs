@@ -11,6 +11,7 @@ pub mod limits;
 mod convert;
 mod document;
 mod ir;
+mod keywords;
 mod notes;
 mod pool;
 mod print;

@@ -3,25 +3,25 @@
 use serde_json::{Map, Value};
 
 use crate::limits::MAX_NOTE_CHARS;
-use crate::text::shorten;
+use crate::text::{quote, shorten};
 
 /// Returns the comment for a schema: its description (or a title that says something), then its constraints in
 /// brackets. Not yet made inert.
 pub(crate) fn describe(map: &Map<String, Value>, name: Option<&str>) -> Option<String> {
-    let description =
-        text(map, "description").or_else(|| text(map, "title").filter(|title| informs(title, name)));
-    let mut notes = Vec::new();
-    constraints(map, description.unwrap_or_default(), &mut notes);
+    let mut said = Said::default();
+    for (key, value) in map {
+        said.note(key, value);
+    }
+    let description = said
+        .description
+        .or(said.title.filter(|title| informs(title, name)));
+    let notes = said.constraints(description.unwrap_or_default());
     match (description, notes.is_empty()) {
         (None, true) => None,
         (Some(description), true) => Some(description.to_owned()),
         (None, false) => Some(format!("[{}]", notes.join(", "))),
         (Some(description), false) => Some(format!("{description} [{}]", notes.join(", "))),
     }
-}
-
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    map.get(key)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
 /// Tells whether a title says more than the name it stands beside ("User Id" for `user_id` does not).
@@ -35,60 +35,128 @@ fn informs(title: &str, name: Option<&str>) -> bool {
     name.is_some_and(|name| letters(name) != letters(title))
 }
 
-fn constraints(map: &Map<String, Value>, description: &str, notes: &mut Vec<String>) {
-    if is_integer(map) {
-        notes.push("integer".to_owned());
-    }
-    for key in ["format", "contentEncoding", "contentMediaType"] {
-        if let Some(value) = text(map, key) {
-            notes.push(format!(
-                "{} {}",
-                if key == "format" { key } else { "encoded as" },
-                cut(value)
-            ));
+/// What the keywords of a schema say in words or numbers.
+#[derive(Default)]
+struct Said<'a> {
+    description: Option<&'a str>,
+    title: Option<&'a str>,
+    integer: bool,
+    tuple: bool,
+    format: Option<&'a str>,
+    encoding: Option<&'a str>,
+    media_type: Option<&'a str>,
+    pattern: Option<&'a str>,
+    minimum: Option<&'a Value>,
+    maximum: Option<&'a Value>,
+    above: Option<&'a Value>,
+    below: Option<&'a Value>,
+    step: Option<&'a Value>,
+    length: Range,
+    items: Range,
+    properties: Range,
+    marks: [bool; 4],
+    default: Option<&'a Value>,
+    examples: Option<&'a Value>,
+}
+
+/// A least and a greatest size.
+type Range = (Option<u64>, Option<u64>);
+
+const MARKS: [(&str, &str); 4] = [
+    ("uniqueItems", "unique"),
+    ("deprecated", "deprecated"),
+    ("readOnly", "read-only"),
+    ("writeOnly", "write-only"),
+];
+
+impl<'a> Said<'a> {
+    fn note(&mut self, key: &str, value: &'a Value) {
+        let text = || value.as_str().filter(|text| !text.trim().is_empty());
+        // Generators write the range of exact integers where the author wrote "integer".
+        let number = || {
+            let exact_range = value
+                .as_f64()
+                .is_none_or(|number| number.abs() < 9_007_199_254_740_991.0);
+            (value.is_number() && exact_range).then_some(value)
+        };
+        match key {
+            "description" => self.description = text(),
+            "title" => self.title = text(),
+            "type" => self.integer = is_integer(value),
+            "prefixItems" => self.tuple = true,
+            "items" => self.tuple |= value.is_array(),
+            "format" => self.format = text(),
+            "contentEncoding" => self.encoding = text(),
+            "contentMediaType" => self.media_type = text(),
+            "pattern" => self.pattern = text(),
+            "minimum" => self.minimum = number(),
+            "maximum" => self.maximum = number(),
+            "exclusiveMinimum" => self.above = number(),
+            "exclusiveMaximum" => self.below = number(),
+            "multipleOf" => self.step = number(),
+            "minLength" => self.length.0 = value.as_u64(),
+            "maxLength" => self.length.1 = value.as_u64(),
+            "minItems" => self.items.0 = value.as_u64(),
+            "maxItems" => self.items.1 = value.as_u64(),
+            "minProperties" => self.properties.0 = value.as_u64(),
+            "maxProperties" => self.properties.1 = value.as_u64(),
+            "default" => self.default = Some(value).filter(|value| !value.is_null()),
+            "examples" => self.examples = value.get(0),
+            _ => {
+                if let Some(at) = MARKS.iter().position(|(mark, _)| *mark == key) {
+                    self.marks[at] = value == &Value::Bool(true);
+                }
+            }
         }
     }
-    numeric_range(map, notes);
-    if let Some(step) = map.get("multipleOf").filter(|step| step.is_number()) {
-        notes.push(format!("multiple of {step}"));
-    }
-    if let Some(pattern) = text(map, "pattern") {
-        notes.push(format!("pattern {}", cut(pattern)));
-    }
-    sizes(map, ("minLength", "maxLength"), "characters", notes);
-    // A tuple shows its own length.
-    if !map.contains_key("prefixItems") && !map.get("items").is_some_and(Value::is_array) {
-        sizes(map, ("minItems", "maxItems"), "items", notes);
-    }
-    sizes(map, ("minProperties", "maxProperties"), "properties", notes);
-    for (key, note) in [
-        ("uniqueItems", "unique"),
-        ("deprecated", "deprecated"),
-        ("readOnly", "read-only"),
-        ("writeOnly", "write-only"),
-    ] {
-        if map.get(key) == Some(&Value::Bool(true)) {
-            notes.push(note.to_owned());
+
+    fn constraints(&self, description: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.integer {
+            notes.push("integer".to_owned());
         }
-    }
-    if let Some(default) = map.get("default").filter(|value| !value.is_null()) {
-        let shown = default.to_string();
-        if !(description.to_lowercase().contains("default") && description.contains(shown.trim_matches('"')))
-        {
-            notes.push(format!("default {}", cut(&shown)));
+        notes.extend(self.format.map(|format| format!("format {}", cut(format))));
+        for encoding in [self.encoding, self.media_type].into_iter().flatten() {
+            notes.push(format!("encoded as {}", cut(encoding)));
         }
-    }
-    if let Some(Value::Array(examples)) = map.get("examples")
-        && let Some(example) = examples.first()
-    {
-        notes.push(format!("example {}", cut(&example.to_string())));
+        notes.extend(match (self.minimum, self.maximum) {
+            (Some(low), Some(high)) => Some(format!("{low}..{high}")),
+            (Some(low), None) => Some(format!(">= {low}")),
+            (None, Some(high)) => Some(format!("<= {high}")),
+            (None, None) => None,
+        });
+        notes.extend(self.above.map(|low| format!("> {low}")));
+        notes.extend(self.below.map(|high| format!("< {high}")));
+        notes.extend(self.step.map(|step| format!("multiple of {step}")));
+        notes.extend(self.pattern.map(|pattern| format!("pattern {}", cut(pattern))));
+        notes.extend(size(self.length, "characters"));
+        // A tuple shows its own length.
+        if !self.tuple {
+            notes.extend(size(self.items, "items"));
+        }
+        notes.extend(size(self.properties, "properties"));
+        for ((_, mark), set) in MARKS.iter().zip(self.marks) {
+            if set {
+                notes.push((*mark).to_owned());
+            }
+        }
+        if let Some(default) = self.default {
+            let shown = json(default);
+            let told = description.contains(shown.trim_matches('"'))
+                && (description.contains("efault") || description.contains("DEFAULT"));
+            if !told {
+                notes.push(format!("default {shown}"));
+            }
+        }
+        notes.extend(self.examples.map(|example| format!("example {}", json(example))));
+        notes
     }
 }
 
-fn is_integer(map: &Map<String, Value>) -> bool {
-    match map.get("type") {
-        Some(Value::String(name)) => name == "integer",
-        Some(Value::Array(names)) => {
+fn is_integer(types: &Value) -> bool {
+    match types {
+        Value::String(name) => name == "integer",
+        Value::Array(names) => {
             let has = |wanted: &str| names.iter().any(|name| name == wanted);
             has("integer") && !has("number")
         }
@@ -96,38 +164,52 @@ fn is_integer(map: &Map<String, Value>) -> bool {
     }
 }
 
-fn numeric_range(map: &Map<String, Value>, notes: &mut Vec<String>) {
-    // Generators write the range of exact integers where the author wrote "integer".
-    let exact_range = |value: &&Value| {
-        value
-            .as_f64()
-            .is_none_or(|value| value.abs() < 9_007_199_254_740_991.0)
-    };
-    let number = |key: &str| map.get(key).filter(|value| value.is_number()).filter(exact_range);
-    match (number("minimum"), number("maximum")) {
-        (Some(low), Some(high)) => notes.push(format!("{low}..{high}")),
-        (Some(low), None) => notes.push(format!(">= {low}")),
-        (None, Some(high)) => notes.push(format!("<= {high}")),
-        (None, None) => {}
-    }
-    if let Some(low) = number("exclusiveMinimum") {
-        notes.push(format!("> {low}"));
-    }
-    if let Some(high) = number("exclusiveMaximum") {
-        notes.push(format!("< {high}"));
+fn size(range: Range, unit: &str) -> Option<String> {
+    match (range.0.filter(|&low| low > 0), range.1) {
+        (Some(1), None) => Some("not empty".to_owned()),
+        (Some(low), None) => Some(format!(">= {low} {unit}")),
+        (None, Some(high)) => Some(format!("<= {high} {unit}")),
+        (Some(low), Some(high)) if low == high => Some(format!("{low} {unit}")),
+        (Some(low), Some(high)) => Some(format!("{low}..{high} {unit}")),
+        (None, None) => None,
     }
 }
 
-fn sizes(map: &Map<String, Value>, keys: (&str, &str), unit: &str, notes: &mut Vec<String>) {
-    let size = |key: &str| map.get(key).and_then(Value::as_u64);
-    match (size(keys.0).filter(|&low| low > 0), size(keys.1)) {
-        (Some(1), None) => notes.push("not empty".to_owned()),
-        (Some(low), None) => notes.push(format!(">= {low} {unit}")),
-        (None, Some(high)) => notes.push(format!("<= {high} {unit}")),
-        (Some(low), Some(high)) if low == high => notes.push(format!("{low} {unit}")),
-        (Some(low), Some(high)) => notes.push(format!("{low}..{high} {unit}")),
-        (None, None) => {}
+/// Returns the beginning of a value's JSON. Reads no deeper than it writes, however deep the value is.
+fn json(value: &Value) -> String {
+    fn write(out: &mut String, value: &Value) {
+        if out.len() > MAX_NOTE_CHARS {
+            return;
+        }
+        match value {
+            Value::Array(values) => {
+                for (at, value) in values.iter().enumerate() {
+                    out.push(if at == 0 { '[' } else { ',' });
+                    write(out, value);
+                    if out.len() > MAX_NOTE_CHARS {
+                        return;
+                    }
+                }
+                out.push_str(if values.is_empty() { "[]" } else { "]" });
+            }
+            Value::Object(map) => {
+                for (at, (name, value)) in map.iter().enumerate() {
+                    out.push(if at == 0 { '{' } else { ',' });
+                    out.push_str(&format!("{}:", quote(&shorten(name, MAX_NOTE_CHARS))));
+                    write(out, value);
+                    if out.len() > MAX_NOTE_CHARS {
+                        return;
+                    }
+                }
+                out.push_str(if map.is_empty() { "{}" } else { "}" });
+            }
+            Value::String(text) => out.push_str(&quote(&shorten(text, MAX_NOTE_CHARS))),
+            scalar => out.push_str(&scalar.to_string()),
+        }
     }
+    let mut out = String::new();
+    write(&mut out, value);
+    cut(&out)
 }
 
 fn cut(text: &str) -> String {

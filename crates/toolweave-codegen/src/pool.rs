@@ -86,7 +86,7 @@ impl Pool {
             converted,
             inline: &inline,
             numbers: &numbers,
-            done: HashMap::new(),
+            done: vec![None; converted.arena.len()],
         };
         let root = adding.add(converted.root);
         for (target, body) in converted.bodies.iter().enumerate() {
@@ -123,30 +123,31 @@ impl Pool {
 
     /// Decides which of the types that `roots` reach get names; with each root what it would be called itself.
     pub(crate) fn plan(&mut self, roots: &[(TyId, &str)]) -> Plan {
+        let mut chosen = Vec::new();
         let visits = self.visits(roots);
+        for &(visited, hint) in &visits.order {
+            let Declared::Repeated(id) = visited else {
+                chosen.push((visited, String::new()));
+                continue;
+            };
+            let count = visits.counts[id.index()];
+            if count < 2 || is_plain(self.get(id)) {
+                continue;
+            }
+            let hint = self.hints.get(&id).map_or(hint, |hint| &**hint);
+            let written_out = (count - 1).saturating_mul(self.sizes[id.index()]);
+            let by_name = (count + 1) * (hint.len().clamp(4, MAX_TYPE_NAME_CHARS) + 1) + DECLARATION;
+            if written_out > by_name + WORTH_NAMING {
+                chosen.push((visited, hint.to_owned()));
+            }
+        }
         let mut names = HashMap::new();
         let mut order = Vec::new();
-        for visited in visits.order {
-            match visited {
-                Declared::Recursive(_) => order.push(visited),
-                Declared::Repeated(id) => {
-                    let count = visits.counts[id.index()];
-                    if count < 2 || is_plain(self.get(id)) {
-                        continue;
-                    }
-                    let hint = match self.hints.get(&id) {
-                        Some(hint) => hint,
-                        None => visits.hints.get(&id).map_or("", |hint| &**hint),
-                    };
-                    let written_out = (count - 1).saturating_mul(self.sizes[id.index()]);
-                    let by_name = (count + 1) * (hint.len().clamp(4, MAX_TYPE_NAME_CHARS) + 1) + DECLARATION;
-                    if written_out > by_name + WORTH_NAMING {
-                        let hint = hint.to_owned();
-                        names.insert(id, self.names.unique(&hint));
-                        order.push(visited);
-                    }
-                }
+        for (declared, hint) in chosen {
+            if let Declared::Repeated(id) = declared {
+                names.insert(id, self.names.unique(&hint));
             }
+            order.push(declared);
         }
         let measures = self.measures(&names);
         Plan {
@@ -168,10 +169,9 @@ impl Pool {
     }
 
     /// Counts how often each type is written, the inside of a type only the first time.
-    fn visits(&self, roots: &[(TyId, &str)]) -> Visits {
+    fn visits<'v>(&'v self, roots: &[(TyId, &'v str)]) -> Visits<'v> {
         let mut visits = Visits {
             counts: vec![0; self.types.len()],
-            hints: HashMap::new(),
             order: Vec::new(),
         };
         let mut recursive = HashSet::new();
@@ -182,13 +182,12 @@ impl Pool {
             if *count > 1 {
                 continue;
             }
-            visits.order.push(Declared::Repeated(id));
-            visits.hints.insert(id, hint.into());
+            visits.order.push((Declared::Repeated(id), hint));
             let first = work.len();
             match self.get(id) {
                 Ty::Reference(number) => {
                     if recursive.insert(*number) {
-                        visits.order.push(Declared::Recursive(*number));
+                        visits.order.push((Declared::Recursive(*number), hint));
                         let named = &self.named[*number];
                         work.push((named.body, named.name.as_str()));
                     }
@@ -269,10 +268,10 @@ impl Plan {
     }
 }
 
-struct Visits {
+struct Visits<'v> {
     counts: Vec<usize>,
-    hints: HashMap<TyId, Box<str>>,
-    order: Vec<Declared>,
+    /// Each type when it is first met, and what stands for its name there.
+    order: Vec<(Declared, &'v str)>,
 }
 
 /// Gives out names for types, each once. They start with `$`, so that none is a global's or a program's own.
@@ -310,7 +309,7 @@ struct Adding<'p, 'c, 'a> {
     converted: &'c Converted<'a>,
     inline: &'c [bool],
     numbers: &'c [TargetId],
-    done: HashMap<TyId, TyId>,
+    done: Vec<Option<TyId>>,
 }
 
 const RED_ZONE: usize = 128 * 1024;
@@ -318,14 +317,14 @@ const MORE_STACK: usize = 2 * 1024 * 1024;
 
 impl Adding<'_, '_, '_> {
     fn add(&mut self, id: TyId) -> TyId {
-        if id.index() < Ty::fixed().len() {
+        if id.index() < Ty::FIXED {
             return id;
         }
-        if let Some(&known) = self.done.get(&id) {
+        if let Some(known) = self.done[id.index()] {
             return known;
         }
         let added = stacker::maybe_grow(RED_ZONE, MORE_STACK, || self.add_new(id));
-        self.done.insert(id, added);
+        self.done[id.index()] = Some(added);
         added
     }
 

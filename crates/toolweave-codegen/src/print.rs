@@ -336,7 +336,16 @@ impl<'p> Printer<'p> {
                 Ty::Union(nested) if is_union => work.extend(nested.iter().rev()),
                 Ty::Intersection(nested) if !is_union => work.extend(nested.iter().rev()),
                 Ty::Open if !is_union => open = true,
+                // Looking through a few is quicker than hashing them.
+                _ if members.len() < 16 => {
+                    if !members.contains(&id) {
+                        members.push(id);
+                    }
+                }
                 _ => {
+                    if seen.is_empty() {
+                        seen.extend(members.iter().copied());
+                    }
                     if seen.insert(id) {
                         members.push(id);
                     }

@@ -6,20 +6,20 @@ pub(crate) fn comment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut ticks = 0usize;
     let mut space = false;
-    for c in text.chars() {
-        if c == '`' && !space {
-            ticks += 1;
-            // A run of three or more would open or close a Markdown fence; one tick says the same.
-            match ticks {
-                1 | 2 => out.push('`'),
-                3 => {
-                    out.pop();
-                }
-                _ => {}
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        // Most text is runs of characters that need no thought.
+        let run = rest.bytes().position(|byte| !is_tame(byte)).unwrap_or(rest.len());
+        if run > 0 {
+            if space && !out.is_empty() {
+                out.push(' ');
             }
+            (space, ticks) = (false, 0);
+            out.push_str(&rest[..run]);
+            rest = &rest[run..];
             continue;
         }
-        ticks = usize::from(c == '`');
+        rest = &rest[c.len_utf8()..];
         if c.is_whitespace() || c.is_control() {
             space = true;
             continue;
@@ -27,11 +27,20 @@ pub(crate) fn comment(text: &str) -> String {
         if is_invisible(c) {
             continue;
         }
-        if space && !out.is_empty() {
-            out.push(' ');
+        if space {
+            ticks = 0;
+            if !out.is_empty() {
+                out.push(' ');
+            }
         }
         space = false;
+        ticks = if c == '`' { ticks + 1 } else { 0 };
         match c {
+            // A run of three or more would open or close a Markdown fence; one says the same.
+            '`' if ticks == 3 => {
+                out.pop();
+            }
+            '`' if ticks > 3 => {}
             '/' if out.ends_with('*') => out.push_str("\\/"),
             '{' if out.ends_with('{') => out.push_str(" {"),
             '-' if out.ends_with("@ts") => {
@@ -42,6 +51,15 @@ pub(crate) fn comment(text: &str) -> String {
         }
     }
     out
+}
+
+/// Tells the characters that mean nothing to a comment wherever they stand.
+fn is_tame(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'.' | b',' | b':' | b';' | b'(' | b')' | b'\'' | b'"' | b'_' | b'='
+        )
 }
 
 /// Returns `text` as a TypeScript string literal in double quotes. Everything invisible or line-breaking is escaped.
