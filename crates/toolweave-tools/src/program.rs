@@ -1,7 +1,7 @@
 //! What is known about a program before it runs, and how its failure is told in terms of the text that was sent.
 
 use serde_json::{Map, Value};
-use toolweave_program::{FindingKind, Literal, Prepared, ProgramError, StaticCall};
+use toolweave_program::{Finding, FindingKind, Literal, Prepared, ProgramError, StaticCall};
 use toolweave_runtime::{Failure, FailureKind, Json};
 
 use crate::ReportedError;
@@ -24,36 +24,6 @@ const OBJECT_MEMBERS: &[&str] = &[
     "toLocaleString",
     "toString",
     "valueOf",
-];
-
-/// Globals of other systems, and what to do here instead.
-const HABITS: &[(&[&str], &str)] = &[
-    (
-        &[
-            "codemode",
-            "mcp",
-            "api",
-            "client",
-            "callTool",
-            "call_tool",
-            "functions",
-        ],
-        "tools are called as `await tools.name({ ... })`",
-    ),
-    (
-        &[
-            "final_answer",
-            "finalAnswer",
-            "output",
-            "print",
-            "display",
-            "text",
-            "notify",
-            "done",
-            "submit",
-        ],
-        "`return` the value, or print it with `console.log`",
-    ),
 ];
 
 /// A program that may run.
@@ -88,10 +58,10 @@ pub(crate) fn prepare(code: &str, snapshot: &Snapshot) -> Result<Ready, Refused>
     let mut no_result = Vec::new();
     for finding in &prepared.findings {
         let text = format!("line {}: {}", finding.line, finding.message);
-        if finding.kind == FindingKind::NoResult {
-            no_result.push(text);
-        } else {
-            warnings.push(text);
+        match finding.kind {
+            FindingKind::NoResult => no_result.push(text),
+            FindingKind::Unawaited if is_about_list(finding, &prepared.calls, snapshot) => {}
+            _ => warnings.push(text),
         }
     }
     let mut certain = Vec::new();
@@ -214,6 +184,19 @@ fn append_excerpt(message: &mut String, excerpt: &str) {
     }
 }
 
+/// Returns whether a finding takes the names that `list` gives at once for a promise.
+fn is_about_list(finding: &Finding, calls: &[StaticCall], snapshot: &Snapshot) -> bool {
+    calls.iter().any(|call| {
+        call.line == finding.line
+            && call.path.len() == 1
+            && call.path.first().is_some_and(|name| {
+                run::answers_at_once(name)
+                    && snapshot.get(name).is_none()
+                    && finding.message.contains(&format!("{}.{name}(", call.root))
+            })
+    })
+}
+
 /// Returns what is wrong with a call, as far as the text shows.
 fn problem(call: &StaticCall, snapshot: &Snapshot) -> Option<String> {
     let first = call.path.first()?;
@@ -282,18 +265,14 @@ fn json_of(literal: &Literal) -> Option<Value> {
     Json::parse(text, 128).ok().map(|json| json.to_value())
 }
 
-/// Returns what helps with a name that is not defined.
+/// Returns what helps with a name that is not defined, where that is the name of a tool.
 fn hint(failure: &Failure, snapshot: &Snapshot) -> Option<String> {
     if failure.name.as_deref() != Some("ReferenceError") {
         return None;
     }
     let message = failure.message.strip_suffix(" is not defined")?;
     let name = message.trim_matches(|c| c == '\'' || c == '"' || c == '`');
-    if snapshot.get(name).is_some() {
-        return Some(format!("it is a tool: call `await tools.{name}({{ ... }})`"));
-    }
-    HABITS
-        .iter()
-        .find(|(names, _)| names.contains(&name))
-        .map(|(_, hint)| (*hint).to_owned())
+    snapshot
+        .get(name)
+        .map(|_| format!("it is a tool: call `await tools.{name}({{ ... }})`"))
 }

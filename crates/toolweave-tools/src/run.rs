@@ -119,6 +119,12 @@ pub(crate) fn is_discovery(name: &str) -> bool {
     shadows_discovery(name) || ALWAYS.iter().any(|&(reserved, _)| reserved == name)
 }
 
+/// Returns whether the host's function of this name gives its value without a promise.
+pub(crate) fn answers_at_once(name: &str) -> bool {
+    let sync = |&(function, kind): &(&str, FunctionKind)| function == name && kind == FunctionKind::Sync;
+    DISCOVERY.iter().any(sync) || ALWAYS.iter().any(sync)
+}
+
 /// Returns whether a tool of this name takes the place of a discovery function.
 pub(crate) fn shadows_discovery(name: &str) -> bool {
     DISCOVERY.iter().any(|&(function, _)| function == name)

@@ -5,10 +5,12 @@
 mod support;
 
 mod arguments;
+mod corpus;
 mod dispatch;
 mod modes;
 mod output;
 mod policy;
+mod programs;
 mod registry;
 mod schedules;
 mod schema;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolweave_tools::{Effect, Registry, SdkDetail, Tool, ToolOutput, ToolSpec, Toolbox, ToolboxConfig};
 
-use crate::support::{FakeRuntime, echo, rig, shared, spec, tool};
+use crate::support::{FakeRuntime, echo, rig, spec, tool};
 
 fn described(name: &str, description: &str) -> std::sync::Arc<dyn Tool> {
     let spec = ToolSpec {
@@ -149,11 +149,11 @@ fn help_tells_everything_about_one_tool() {
 
 #[test]
 fn thousands_of_real_tools_have_a_text_in_every_form() {
-    let Some(folder) = shared("corpus/mcp-tools") else {
+    let Some(folder) = toolweave_testkit::shared_dir(env!("CARGO_MANIFEST_DIR")) else {
         return;
     };
     let mut tools: Vec<std::sync::Arc<dyn Tool>> = Vec::new();
-    for file in std::fs::read_dir(folder).unwrap() {
+    for file in std::fs::read_dir(folder.join("corpus/mcp-tools")).unwrap() {
         let path = file.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;

@@ -360,16 +360,3 @@ pub(crate) fn text(result: &ToolResult) -> String {
 pub(crate) fn failure(result: &ToolResult) -> (Option<ErrorCode>, String) {
     (result.error, text(result))
 }
-
-/// Returns a path in the shared folder, where that is there.
-#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
-pub(crate) fn shared(path: &str) -> Option<std::path::PathBuf> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared")
-        .join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: ../shared is not here");
-    None
-}
