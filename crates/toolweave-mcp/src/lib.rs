@@ -4,16 +4,18 @@
 //! the environment: both are handed in. Standard streams only; other transports plug in beside them.
 #![warn(clippy::disallowed_methods)]
 
+mod gateway;
 mod json;
 mod lines;
 mod upstream;
 
+pub use gateway::{GatewayConfig, serve, serve_stdio};
 pub use upstream::{
     Annotations, Endpoint, INHERITED_ENV, OutputValidation, StdioCommand, UpstreamConfig, UpstreamHost,
     UpstreamState, UpstreamStatus, Upstreams,
 };
 
-/// Why nothing was started.
+/// Why nothing was started, or why a session ended badly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
@@ -21,4 +23,6 @@ pub enum McpError {
     NamelessUpstream,
     #[error("two upstream servers are named `{0}`")]
     DuplicateUpstream(String),
+    #[error("the session with the client ended: {0}")]
+    Session(String),
 }

@@ -17,6 +17,8 @@ use crate::lines::{Line, LineReader};
 const CLOSE_GRACE: Duration = Duration::from_millis(1_500);
 /// How long it may take after being asked to.
 const TERMINATE_GRACE: Duration = Duration::from_millis(1_000);
+/// How long its last words may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// Lines of standard error that are kept.
 const KEPT_LINES: usize = 20;
 /// Characters of one such line that are kept.
@@ -28,6 +30,7 @@ const MAX_STDERR_LINE: usize = 16 * 1024;
 pub(crate) struct Process {
     child: Child,
     group: Group,
+    stderr: tokio::task::JoinHandle<()>,
 }
 
 /// The last lines that a server wrote to standard error.
@@ -85,8 +88,8 @@ impl Process {
             return Err(format!("the command `{name}` has no standard streams"));
         };
         let group = Group::of(&child);
-        tokio::spawn(keep_stderr(server.to_owned(), errors, stderr));
-        Ok((Self { child, group }, stdout, stdin))
+        let stderr = tokio::spawn(keep_stderr(server.to_owned(), errors, stderr));
+        Ok((Self { child, group, stderr }, stdout, stdin))
     }
 
     /// Waits until the process has ended and says how.
@@ -112,6 +115,8 @@ impl Process {
         self.group.kill();
         let _ = self.child.start_kill();
         let _ = self.child.wait().await;
+        // Its last words are often the reason.
+        let _ = tokio::time::timeout(LAST_WORDS, &mut self.stderr).await;
     }
 }
 
