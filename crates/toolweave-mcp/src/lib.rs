@@ -11,8 +11,8 @@ mod upstream;
 
 pub use gateway::{GatewayConfig, serve, serve_stdio};
 pub use upstream::{
-    Annotations, Endpoint, INHERITED_ENV, OutputValidation, StdioCommand, UpstreamConfig, UpstreamHost,
-    UpstreamState, UpstreamStatus, Upstreams,
+    Annotations, Endpoint, INHERITED_ENV, StdioCommand, UpstreamConfig, UpstreamHost, UpstreamState,
+    UpstreamStatus, Upstreams,
 };
 
 /// Why nothing was started, or why a session ended badly.

@@ -14,11 +14,8 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use config::{
-    Annotations, Endpoint, INHERITED_ENV, OutputValidation, StdioCommand, UpstreamConfig, UpstreamHost,
-};
+pub use config::{Annotations, Endpoint, INHERITED_ENV, StdioCommand, UpstreamConfig, UpstreamHost};
 pub use status::{UpstreamState, UpstreamStatus};
-use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use toolweave_tools::Registry;
@@ -35,7 +32,6 @@ pub struct Upstreams {
 struct Shared {
     upstreams: Vec<Arc<Upstream>>,
     tasks: TaskTracker,
-    changes: watch::Sender<u64>,
     shutdown: CancellationToken,
     _stop_on_drop: DropGuard,
 }
@@ -68,7 +64,6 @@ impl Upstreams {
                 .map(|config| Upstream::new(config, host.clone()))
                 .collect(),
             tasks: TaskTracker::new(),
-            changes: watch::Sender::new(0),
             _stop_on_drop: shutdown.clone().drop_guard(),
             shutdown,
         };
@@ -77,7 +72,6 @@ impl Upstreams {
             let supervisor = Supervisor {
                 upstream: upstream.clone(),
                 registry: registry.clone(),
-                changes: shared.changes.clone(),
                 shutdown: shared.shutdown.clone(),
                 before: if upstream.has_own_names() {
                     Vec::new()
@@ -113,11 +107,6 @@ impl Upstreams {
             .iter()
             .map(|upstream| upstream.status())
             .collect()
-    }
-
-    /// Returns a counter that moves whenever tools were added, removed or changed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.changes.subscribe()
     }
 
     /// Returns why a name that is not in the registry may be missing: it belongs to a server that is not available.

@@ -152,14 +152,6 @@ impl Gateway {
         }
     }
 
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        self.inner
-            .config
-            .upstreams
-            .as_ref()
-            .map(crate::Upstreams::changes)
-    }
-
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -325,7 +317,7 @@ impl ServerHandler for Gateway {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let Some(mut changes) = self.changes() else { return };
+        let mut changes = self.inner.toolbox.registry().changes();
         let gateway = self.clone();
         tokio::spawn(async move {
             while gateway.next_news(&mut changes).await {
@@ -341,13 +333,7 @@ impl ServerHandler for Gateway {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let Some(mut changes) = self.changes() else {
-            tokio::select! {
-                () = context.cancelled() => {}
-                () = self.inner.closed.cancelled() => {}
-            }
-            return Ok(());
-        };
+        let mut changes = self.inner.toolbox.registry().changes();
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),

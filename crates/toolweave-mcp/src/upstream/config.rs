@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use toolweave_tools::OutputCheck;
+
 /// One MCP server that is called for its tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamConfig {
@@ -19,7 +21,9 @@ pub struct UpstreamConfig {
     /// Kept in the configuration, not started.
     pub disabled: bool,
     pub annotations: Annotations,
-    pub output_validation: OutputValidation,
+    /// What happens to a result that breaks the tool's own output schema. Enforced, a call also fails that sends text where
+    /// a schema was announced; what the server sent is part of the message.
+    pub output_check: OutputCheck,
 }
 
 /// How a server is reached.
@@ -49,16 +53,6 @@ pub enum Annotations {
     Trusted,
     /// Every tool counts as a write.
     Ignored,
-}
-
-/// What happens to a result that breaks the tool's own output schema.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OutputValidation {
-    /// The call fails, and says what the server sent.
-    #[default]
-    Enforced,
-    /// The announced schema is not used at all, neither for types nor for checks.
-    Off,
 }
 
 /// What upstream processes get from this one. The binary fills it in; this crate reads no environment.
@@ -128,7 +122,7 @@ impl UpstreamConfig {
             startup_timeout: Duration::from_secs(30),
             disabled: false,
             annotations: Annotations::default(),
-            output_validation: OutputValidation::default(),
+            output_check: OutputCheck::default(),
         }
     }
 }

@@ -21,12 +21,12 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use toolweave_tools::{
-    CallContext, Concurrency, Effect, ErrorCode, ProgressSink, Provider, Registration, Registry,
-    RegistryError, Tool, ToolError, ToolOutput, ToolSpec,
+    CallContext, Concurrency, Effect, ErrorCode, OutputCheck, ProgressSink, Provider, RUN_CODE, Registration,
+    Registry, RegistryError, Tool, ToolError, ToolOutput, ToolSpec,
 };
 
-use super::config::{Endpoint, OutputValidation, UpstreamConfig, UpstreamHost};
-use super::listing::{ListedTool, list_tools};
+use super::config::{Endpoint, UpstreamConfig, UpstreamHost};
+use super::listing::{ListedTool, Listing, list_tools};
 use super::names::{DEFAULT_PREFIX, distinct_name, name_prefix, tool_name};
 use super::process::{Process, StderrTail};
 use super::result::{Schema, Source, output, protocol_error};
@@ -93,8 +93,6 @@ struct Facts {
 pub(crate) struct Supervisor {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) registry: Registry,
-    /// Told whenever registered tools change.
-    pub(crate) changes: watch::Sender<u64>,
     pub(crate) shutdown: CancellationToken,
     /// Servers that come first and could claim the same names.
     pub(crate) before: Vec<Arc<Upstream>>,
@@ -254,7 +252,7 @@ impl Upstream {
         let source = Source {
             server: &self.name,
             tool: &tool.raw_name,
-            schema: if tool.spec.output_schema.is_some() {
+            schema: if tool.spec.output_schema.is_some() && self.config.output_check == OutputCheck::Enforce {
                 Schema::Announced
             } else {
                 Schema::None
@@ -490,7 +488,7 @@ impl ClientHandler for Client {
 /// A started server, before it is given to anybody.
 struct Started {
     service: RunningService<RoleClient, Client>,
-    tools: super::listing::Listing,
+    tools: Listing,
 }
 
 /// How a connection ended.
@@ -756,16 +754,9 @@ async fn follow_changes(upstream: Arc<Upstream>, peer: Peer<RoleClient>) {
 struct Tools {
     upstream: Arc<Upstream>,
     registry: Registry,
-    changes: watch::Sender<u64>,
+    registration: Option<Registration>,
     /// By raw name.
-    live: BTreeMap<String, LiveTool>,
-}
-
-struct LiveTool {
-    declared: ListedTool,
-    provider: Provider,
-    name: String,
-    registration: Registration,
+    live: BTreeMap<String, Arc<UpstreamTool>>,
 }
 
 impl Tools {
@@ -773,95 +764,88 @@ impl Tools {
         Self {
             upstream: supervisor.upstream.clone(),
             registry: supervisor.registry.clone(),
-            changes: supervisor.changes.clone(),
+            registration: None,
             live: BTreeMap::new(),
         }
     }
 
-    /// Makes the registered tools those of a listing. A tool that did not change stays as it is.
-    fn apply(&mut self, listing: super::listing::Listing) {
+    /// Makes the registered tools those of a listing, in one step. A tool that did not change stays as it is.
+    fn apply(&mut self, listing: Listing) {
+        let upstream = self.upstream.clone();
         let provider = self.provider();
         let mut notes = listing.notes;
-        let mut old = std::mem::take(&mut self.live);
-        let mut changed = false;
-        for declared in listing.tools {
-            match old.remove(&declared.name) {
-                Some(live) if live.declared == declared && live.provider == provider => {
-                    self.live.insert(declared.name.clone(), live);
+        let mut tools: Vec<Arc<UpstreamTool>> = listing
+            .tools
+            .into_iter()
+            .map(|declared| {
+                let known = self.live.get(&declared.name);
+                let name = match known {
+                    Some(known) => known.spec.name.clone(),
+                    None => tool_name(upstream.template(), &upstream.name, &declared.name),
+                };
+                let fresh = UpstreamTool::new(&upstream, declared, name, &provider);
+                match known {
+                    Some(known) if known.spec == fresh.spec => known.clone(),
+                    _ => Arc::new(fresh),
                 }
-                known => {
-                    changed = true;
-                    let name = known.map(|live| {
-                        drop(live.registration);
-                        live.name
-                    });
-                    self.register(declared, &provider, name, &mut notes);
-                }
+            })
+            .collect();
+        while let Err(error) = self.replace(&tools) {
+            let taken = match &error {
+                RegistryError::Duplicate(name) => name.as_str(),
+                RegistryError::Reserved => RUN_CODE,
+                RegistryError::Nameless => "",
+            };
+            // The later one gives way.
+            let Some(at) = tools.iter().rposition(|tool| tool.spec.name == taken) else {
+                notes.push(format!("no tool can be used: {error}"));
+                tools.clear();
+                continue;
+            };
+            let raw_name = tools[at].raw_name.clone();
+            let name = distinct_name(taken, &upstream.name, &raw_name);
+            if tools.iter().any(|tool| tool.spec.name == name) || name == taken {
+                notes.push(format!("`{}` was left out: {error}", excerpt(&raw_name, 100)));
+                tools.remove(at);
+                continue;
             }
+            notes.push(format!(
+                "`{}` is called `{name}`: the name `{taken}` is taken",
+                excerpt(&raw_name, 100)
+            ));
+            tools[at] = Arc::new(tools[at].renamed(name));
         }
-        changed |= !old.is_empty();
-        drop(old);
         for note in &notes {
-            tracing::warn!(
-                server = &*self.upstream.name,
-                "server `{}`: {note}",
-                self.upstream.name
-            );
+            tracing::warn!(server = &*upstream.name, "server `{}`: {note}", upstream.name);
         }
-        {
-            let mut facts = lock(&self.upstream.facts);
-            facts.tools = self.live.values().map(|live| live.name.clone()).collect();
-            facts.notes = notes;
-        }
-        if changed {
-            self.changes.send_modify(|count| *count += 1);
-        }
+        let mut facts = lock(&upstream.facts);
+        facts.tools = tools.iter().map(|tool| tool.spec.name.clone()).collect();
+        facts.notes = notes;
+        drop(facts);
+        self.live = tools
+            .into_iter()
+            .map(|tool| (tool.raw_name.clone(), tool))
+            .collect();
     }
 
-    fn register(
-        &mut self,
-        declared: ListedTool,
-        provider: &Provider,
-        known_name: Option<String>,
-        notes: &mut Vec<String>,
-    ) {
-        let upstream = &self.upstream;
-        let first =
-            known_name.unwrap_or_else(|| tool_name(upstream.template(), &upstream.name, &declared.name));
-        let mut name = first.clone();
-        loop {
-            let tool = Arc::new(UpstreamTool {
-                upstream: upstream.clone(),
-                spec: spec(&declared, name.clone(), provider, upstream),
-                raw_name: declared.name.clone(),
+    fn replace(&mut self, tools: &[Arc<UpstreamTool>]) -> Result<(), RegistryError> {
+        let same = self.registration.is_some()
+            && tools.len() == self.live.len()
+            && tools.iter().all(|tool| {
+                self.live
+                    .get(&tool.raw_name)
+                    .is_some_and(|live| Arc::ptr_eq(live, tool))
             });
-            match self.registry.register([tool as Arc<dyn Tool>]) {
-                Ok(registration) => {
-                    if name != first {
-                        notes.push(format!(
-                            "`{}` is called `{name}`: the name `{first}` is taken",
-                            excerpt(&declared.name, 100)
-                        ));
-                    }
-                    let live = LiveTool {
-                        provider: provider.clone(),
-                        name,
-                        registration,
-                        declared,
-                    };
-                    self.live.insert(live.declared.name.clone(), live);
-                    return;
-                }
-                Err(RegistryError::Duplicate(_) | RegistryError::Reserved) if name == first => {
-                    name = distinct_name(&first, &upstream.name, &declared.name);
-                }
-                Err(error) => {
-                    notes.push(format!(
-                        "`{}` was left out: {error}",
-                        excerpt(&declared.name, 100)
-                    ));
-                    return;
-                }
+        if same {
+            return Ok(());
+        }
+        let tools = tools.iter().map(|tool| tool.clone() as Arc<dyn Tool>);
+        match &mut self.registration {
+            Some(registration) => registration.replace(tools),
+            empty => {
+                let output_check = self.upstream.config.output_check;
+                *empty = Some(self.registry.register_with(tools, output_check)?);
+                Ok(())
             }
         }
     }
@@ -875,18 +859,32 @@ impl Tools {
     }
 }
 
-fn spec(declared: &ListedTool, name: String, provider: &Provider, upstream: &Upstream) -> ToolSpec {
-    ToolSpec {
-        name,
-        title: declared.title.clone(),
-        description: declared.description.clone(),
-        input_schema: declared.input_schema.clone(),
-        output_schema: match upstream.config.output_validation {
-            OutputValidation::Enforced => declared.output_schema.clone(),
-            OutputValidation::Off => None,
-        },
-        effect: declared.hints.effect(upstream.config.annotations),
-        provider: provider.clone(),
+impl UpstreamTool {
+    fn new(upstream: &Arc<Upstream>, declared: ListedTool, name: String, provider: &Provider) -> Self {
+        Self {
+            upstream: upstream.clone(),
+            spec: ToolSpec {
+                name,
+                title: declared.title,
+                description: declared.description,
+                input_schema: declared.input_schema,
+                output_schema: declared.output_schema,
+                effect: declared.hints.effect(upstream.config.annotations),
+                provider: provider.clone(),
+            },
+            raw_name: declared.name,
+        }
+    }
+
+    fn renamed(&self, name: String) -> Self {
+        Self {
+            upstream: self.upstream.clone(),
+            spec: ToolSpec {
+                name,
+                ..self.spec.clone()
+            },
+            raw_name: self.raw_name.clone(),
+        }
     }
 }
 

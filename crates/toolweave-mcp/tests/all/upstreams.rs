@@ -427,7 +427,7 @@ async fn a_server_that_recovers_comes_back_by_itself() {
             Some("exited with code 3 before it was ready")
         )
     );
-    let mut changes = upstreams.changes();
+    let mut changes = registry.changes();
     server.remove("start.sh");
     until("the server is ready", || {
         upstreams.status()[0].state == UpstreamState::Ready
