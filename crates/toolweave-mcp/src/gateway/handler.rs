@@ -152,6 +152,13 @@ impl Gateway {
         }
     }
 
+    /// Follows the registry. What changed before now counts, too: the client may have looked earlier.
+    fn changes(&self) -> watch::Receiver<u64> {
+        let mut changes = self.inner.toolbox.registry().changes();
+        changes.mark_changed();
+        changes
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -317,7 +324,7 @@ impl ServerHandler for Gateway {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let mut changes = self.inner.toolbox.registry().changes();
+        let mut changes = self.changes();
         let gateway = self.clone();
         tokio::spawn(async move {
             while gateway.next_news(&mut changes).await {
@@ -333,7 +340,7 @@ impl ServerHandler for Gateway {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.inner.toolbox.registry().changes();
+        let mut changes = self.changes();
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),

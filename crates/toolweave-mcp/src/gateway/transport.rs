@@ -385,12 +385,12 @@ where
                 Ok(Some(frame(&id, "error", &error)))
             }
             JsonRpcMessage::Notification(mut message) => {
-                let meta = message.notification.get_meta_mut();
-                if let Some(RequestId::Number(own_id)) = meta.subscription_id()
+                let listener = message.notification.get_meta().subscription_id();
+                if let Some(RequestId::Number(own_id)) = listener
                     && let Some(flight) = self.flights.locked().get(&own_id)
                     && let Ok(id) = serde_json::from_str(&flight.id)
                 {
-                    meta.set_subscription_id(id);
+                    message.notification.get_meta_mut().set_subscription_id(id);
                 }
                 serde_json::to_vec(&JsonRpcMessage::<(), (), _>::Notification(message)).map(Some)
             }
