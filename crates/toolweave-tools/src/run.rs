@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolweave_runtime::json::with_stack_for;
 use toolweave_runtime::{
@@ -14,6 +14,7 @@ use toolweave_runtime::{
 };
 use toolweave_session::{CodeDispatch, CodeDispatchStart, summarize};
 
+use crate::output::preview;
 use crate::pipeline::{self, Done, Env};
 use crate::policy::CallView;
 use crate::registry::{Entry, Snapshot};
@@ -47,11 +48,11 @@ const SHOWN_NEAREST: usize = 3;
 /// Hits of a search when the program does not say how many it wants, and the most that it can have.
 const DEFAULT_HITS: usize = 8;
 const MAX_HITS: usize = 100;
-/// Characters of a description in `list()`.
-const LISTED_DESCRIPTION: usize = 120;
 /// Attached blocks and their bytes, over all sub-calls of a run.
 const MAX_ATTACHED_BLOCKS: usize = 64;
 const MAX_ATTACHED_BYTES: usize = 20 * 1024 * 1024;
+/// Bytes of one text that is attached.
+const MAX_ATTACHED_TEXT: usize = 4_000;
 /// Different warnings of a run that are kept.
 const MAX_WARNINGS: usize = 50;
 
@@ -274,23 +275,11 @@ impl Run {
     }
 
     fn list(&self, arguments: &[Value]) -> Result<Value, String> {
-        let filter = match arguments {
-            [] | [Value::Null] => "",
-            [Value::String(filter)] => filter,
-            _ => return Err("tools.list takes nothing, or text that the names must contain".to_owned()),
-        };
-        let listed = self
-            .snapshot
-            .entries
-            .iter()
-            .filter(|entry| entry.name.contains(filter))
-            .map(|entry| {
-                json!({
-                    "name": &*entry.name,
-                    "description": crate::text::one_line(&entry.spec().description, LISTED_DESCRIPTION),
-                })
-            });
-        Ok(Value::Array(listed.collect()))
+        if !arguments.is_empty() {
+            return Err("tools.list takes no arguments; filter the names that it gives".to_owned());
+        }
+        let names = self.snapshot.names().map(|name| Value::String(name.to_owned()));
+        Ok(Value::Array(names.collect()))
     }
 
     fn search(&self, arguments: &[Value]) -> Result<Value, String> {
@@ -705,13 +694,22 @@ fn rejection(message: &str) -> BindingError {
     BindingError { message }
 }
 
-/// Returns the content of a call that is shown after the run: the whole of it, in order, if any of it is more than text.
+/// Returns the content of a call that is shown after the run: all of it, in order, if any of it can be seen or heard. Its
+/// texts are there to say what that is, so long ones are cut.
 fn attachment(name: &str, content: &[Content]) -> Option<Vec<Content>> {
-    if !content.iter().any(|block| matches!(block, Content::Image { .. })) {
+    let is_media = |block: &Content| match block {
+        Content::Text(_) => false,
+        Content::Image { .. } => true,
+        Content::Other { block } => block.get("type").and_then(Value::as_str) == Some("audio"),
+    };
+    if !content.iter().any(is_media) {
         return None;
     }
     let mut attached = vec![Content::Text(format!("[from {name}]"))];
-    attached.extend(content.iter().cloned());
+    attached.extend(content.iter().map(|block| match block {
+        Content::Text(text) => Content::Text(preview(text.clone(), MAX_ATTACHED_TEXT)),
+        other => other.clone(),
+    }));
     Some(attached)
 }
 

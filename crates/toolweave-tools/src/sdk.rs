@@ -58,8 +58,8 @@ declare const tools: {
   search(query: string, options?: { limit?: number }): Promise<{ name: string; description: string; signature: string }[]>;
   /** Description, types, effect and provider of one tool. */
   help(name: string): Promise<string>;
-  /** All tools, or those whose name contains the text. */
-  list(nameContains?: string): { name: string; description: string }[];
+  /** The names of all tools. */
+  list(): string[];
   /** Every tool, by its name. */
   [name: string]: any;
 };";

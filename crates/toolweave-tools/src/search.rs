@@ -61,6 +61,8 @@ const SYNONYMS: &[&[&str]] = &[
 /// An index over one set of tools.
 pub(crate) struct Index {
     entries: Vec<Arc<Entry>>,
+    /// Letters and digits of each name.
+    flat_names: Vec<String>,
     /// Weighted length of each tool's text.
     lengths: Vec<f64>,
     mean_length: f64,
@@ -97,8 +99,10 @@ impl Index {
                 synonyms.entry(stem.clone()).or_default().extend(others);
             }
         }
+        let flat_names = entries.iter().map(|entry| words(&entry.name).concat()).collect();
         Self {
             entries,
+            flat_names,
             lengths,
             mean_length: mean_length.max(1.0),
             postings,
@@ -138,11 +142,11 @@ impl Index {
             .into_iter()
             .enumerate()
             .filter_map(|(number, score)| {
-                let flat = words(&self.entries[number].name).concat();
+                let flat = &self.flat_names[number];
                 // Somebody who knows the name, or its end, means that tool.
                 let bonus = if wanted.is_empty() {
                     0.0
-                } else if flat == wanted {
+                } else if *flat == wanted {
                     1_000.0
                 } else if wanted.chars().count() >= 4 && flat.contains(&wanted) {
                     2.0

@@ -191,3 +191,29 @@ fn thousands_of_real_tools_have_a_text_in_every_form() {
         hits.iter().map(|hit| &hit.name).collect::<Vec<_>>()
     );
 }
+
+#[test]
+fn what_a_model_reads() {
+    let instructions = |sdk: SdkDetail| {
+        let config = ToolboxConfig {
+            sdk,
+            ..ToolboxConfig::default()
+        };
+        let rig = rig(
+            vec![described("read", "Reads a file.")],
+            FakeRuntime::idle(),
+            config,
+        );
+        let presentation = rig.toolbox.present().unwrap();
+        let text = presentation.sdk.unwrap().text;
+        // The declarations of tools are the code generator's, and tested there.
+        let shown = match sdk {
+            SdkDetail::Search => text.as_str(),
+            _ => text.split("\n```").next().unwrap(),
+        };
+        format!("{}\n\n=== code ===\n{shown}", presentation.tools[0].description)
+    };
+    insta::assert_snapshot!("full", instructions(SdkDetail::Full));
+    insta::assert_snapshot!("compact", instructions(SdkDetail::Compact));
+    insta::assert_snapshot!("search", instructions(SdkDetail::Search));
+}
