@@ -5,6 +5,7 @@
 //! [`toolweave_runtime::CodeRuntime`]. This crate knows no transport, no engine and no file format of a configuration.
 #![warn(clippy::disallowed_methods)]
 
+mod fan;
 mod output;
 mod pipeline;
 mod policy;

@@ -284,7 +284,12 @@ fn check_output(env: &Env, entry: Option<&Entry>, output: ToolOutput) -> Result<
     let (Some(checker), Some(schema)) = (entry.output(), entry.spec().output_schema.as_ref()) else {
         return Ok(done);
     };
-    let violations = checker.violations(schema, &done.output.value, done.json.depth());
+    let violations = checker.violations(
+        schema,
+        &done.output.value,
+        done.json.depth(),
+        done.json.as_str().len(),
+    );
     if violations.is_empty() {
         return Ok(done);
     }

@@ -214,21 +214,21 @@ fn argument_problem(call: &StaticCall, entry: &Entry) -> Option<String> {
     let count = call.argument_count?;
     let nothing = Value::Object(Map::new());
     let argument = match (count, &call.argument) {
-        (0, _) | (1, Some(Literal::Undefined)) => return run::check_arguments(entry, &nothing, 1).err(),
+        (0, _) | (1, Some(Literal::Undefined)) => return run::check_arguments(entry, &nothing, 1, 2).err(),
         (1, Some(argument)) => argument,
         (1, None) => return None,
         // More than one argument fails whatever they are, unless the rest turns out to be `undefined`.
         (_, Some(Literal::Unknown) | None) => return None,
         (_, Some(argument)) => {
-            let shown = json_of(argument).unwrap_or(nothing);
+            let shown = json_of(argument).map_or(nothing, |json| json.to_value());
             return Some(run::not_one_object(entry, &shown, count));
         }
     };
     match argument {
         Literal::Object { .. } => match json_of(argument) {
-            Some(value) => {
-                let depth = crate::pipeline::depth_of(&value);
-                run::check_arguments(entry, &value, depth).err()
+            Some(json) => {
+                let value = json.to_value();
+                run::check_arguments(entry, &value, json.depth(), json.as_str().len()).err()
             }
             // Some values depend on the run; the names may not.
             None => name_problem(argument, entry),
@@ -239,7 +239,7 @@ fn argument_problem(call: &StaticCall, entry: &Entry) -> Option<String> {
             Some(run::not_one_object(entry, &shown, count))
         }
         Literal::Null | Literal::Bool(_) | Literal::Number(_) | Literal::String(_) => {
-            let shown = json_of(argument).unwrap_or_default();
+            let shown = json_of(argument).map_or(Value::Null, |json| json.to_value());
             Some(run::not_one_object(entry, &shown, count))
         }
     }
@@ -260,9 +260,8 @@ fn name_problem(argument: &Literal, entry: &Entry) -> Option<String> {
     run::check_names(entry, &names.collect::<Vec<_>>(), &sure, *complete).err()
 }
 
-fn json_of(literal: &Literal) -> Option<Value> {
-    let text = literal.to_json()?;
-    Json::parse(text, 128).ok().map(|json| json.to_value())
+fn json_of(literal: &Literal) -> Option<Json> {
+    Json::parse(literal.to_json()?, 128).ok()
 }
 
 /// Returns what helps with a name that is not defined, where that is the name of a tool.

@@ -245,7 +245,7 @@ impl Run {
         let skipped = skip.unwrap_or(0);
         let (value, text) = one_object(&entry, arguments, skipped)?;
         let depth = arguments.depth().saturating_sub(1);
-        check_arguments(&entry, &value, depth)?;
+        check_arguments(&entry, &value, depth, text.len())?;
         if let Some(warning) = &entry.input().unusable {
             self.warn(warning);
         }
@@ -337,13 +337,15 @@ impl Run {
         // The tool may have gone or been replaced while the call waited.
         match self.toolbox.registry().entry(&entry.name) {
             Some(live) if Arc::ptr_eq(&live, &entry) => {}
-            Some(live) => match check_arguments(&live, arguments.value(), arguments.depth) {
-                Ok(()) => entry = live,
-                Err(message) => {
-                    slot.withdraw();
-                    return Err(message);
+            Some(live) => {
+                match check_arguments(&live, arguments.value(), arguments.depth, arguments.text.len()) {
+                    Ok(()) => entry = live,
+                    Err(message) => {
+                        slot.withdraw();
+                        return Err(message);
+                    }
                 }
-            },
+            }
             None => {
                 slot.withdraw();
                 return Err(self.unknown_tool(&entry.name));
@@ -632,8 +634,10 @@ pub(crate) fn not_one_object(entry: &Entry, value: &Value, count: usize) -> Stri
 }
 
 /// Checks arguments against the tool's schema.
-pub(crate) fn check_arguments(entry: &Entry, value: &Value, depth: u32) -> Result<(), String> {
-    let violations = entry.input().violations(&entry.spec().input_schema, value, depth);
+pub(crate) fn check_arguments(entry: &Entry, value: &Value, depth: u32, bytes: usize) -> Result<(), String> {
+    let violations = entry
+        .input()
+        .violations(&entry.spec().input_schema, value, depth, bytes);
     if violations.is_empty() {
         return Ok(());
     }

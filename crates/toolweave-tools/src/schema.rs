@@ -3,13 +3,12 @@
 //! Schemas come from strangers. One that cannot be compiled, is too large, or could take exponential time is not used
 //! at all: the tool works unchecked, and a warning says so. References are never fetched.
 
-use std::collections::HashMap;
-
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 use toolweave_runtime::json::with_stack_for;
 
+use crate::fan::Fan;
 use crate::text::{clip, nearest};
 
 /// The largest schema that is compiled, in nodes of its JSON tree.
@@ -18,8 +17,9 @@ const MAX_SCHEMA_NODES: usize = 200_000;
 const MAX_SCHEMA_DEPTH: u32 = 512;
 /// The most checks that one place of a value may cost, by references that fan out.
 const MAX_FAN: u64 = 10_000;
-/// The deepest value that is checked against a schema that refers to itself twice over.
-const MAX_BRANCHING_DEPTH: u32 = 16;
+/// The most visits that one check may take, estimated as bytes of the value times the ways to its deepest place. A value
+/// beyond that is not checked.
+const MAX_WORK: u64 = 200_000_000;
 /// Backtracking steps of one `pattern` on one string.
 const MAX_BACKTRACKS: usize = 100_000;
 /// Memory of one compiled `pattern`.
@@ -35,7 +35,7 @@ const SHOWN_NAMES: usize = 12;
 pub(crate) struct Checker {
     validator: Option<Validator>,
     depth: u32,
-    branching: bool,
+    fan: Option<Fan>,
     /// Why values go unchecked, for the operator and the run's warnings.
     pub(crate) unusable: Option<String>,
 }
@@ -44,10 +44,10 @@ impl Checker {
     /// Compiles the schema of a tool. Never fails: see [`Checker::unusable`].
     pub(crate) fn compile(tool: &str, side: &str, schema: &Value) -> Self {
         match build(schema) {
-            Ok((validator, shape)) => Self {
+            Ok((validator, Shape { depth, fan })) => Self {
                 validator,
-                depth: shape.depth,
-                branching: shape.branching,
+                depth,
+                fan: Some(fan),
                 unusable: None,
             },
             Err(reason) => {
@@ -59,19 +59,21 @@ impl Checker {
                 Self {
                     validator: None,
                     depth: 0,
-                    branching: false,
+                    fan: None,
                     unusable: Some(reason),
                 }
             }
         }
     }
 
-    /// Returns every violation of a value of the given depth, worded; none when it fits.
-    pub(crate) fn violations(&self, schema: &Value, value: &Value, depth: u32) -> Vec<String> {
+    /// Returns every violation of a value, worded; none when it fits. `depth` and `bytes` are those of the value as JSON.
+    pub(crate) fn violations(&self, schema: &Value, value: &Value, depth: u32, bytes: usize) -> Vec<String> {
         let Some(validator) = &self.validator else {
             return Vec::new();
         };
-        if self.branching && depth > MAX_BRANCHING_DEPTH {
+        let ways = self.fan.as_ref().map_or(1, |fan| fan.at(depth));
+        if ways > 1 && ways.saturating_mul(bytes as u64) > MAX_WORK {
+            tracing::debug!(ways, bytes, "a value is too costly to check");
             return Vec::new();
         }
         with_stack_for(depth.max(self.depth), || {
@@ -194,18 +196,16 @@ pub(crate) fn parameter_list(schema: &Value) -> Vec<String> {
 
 struct Shape {
     depth: u32,
-    branching: bool,
+    fan: Fan,
 }
 
 fn build(schema: &Value) -> Result<(Option<Validator>, Shape), String> {
     let depth = measure(schema)?;
-    let shape = Shape {
-        depth,
-        branching: match Fan::of(schema) {
-            fan if fan.most > MAX_FAN => return Err("its references fan out too far".to_owned()),
-            fan => fan.recursive && fan.most > 1,
-        },
-    };
+    let fan = Fan::of(schema)?;
+    if fan.at(0) > MAX_FAN {
+        return Err("its references fan out too far".to_owned());
+    }
+    let shape = Shape { depth, fan };
     if is_unconstrained(schema) {
         return Ok((None, shape));
     }
@@ -263,118 +263,6 @@ fn measure(schema: &Value) -> Result<u32, String> {
         }
     }
     Ok(deepest)
-}
-
-/// How often a validator may come back to one place of a value, at most: the number of ways through references.
-struct Fan<'s> {
-    root: &'s Value,
-    known: HashMap<*const Value, u64>,
-    open: Vec<*const Value>,
-    most: u64,
-    recursive: bool,
-}
-
-/// Keywords whose subschemas apply to the same place.
-const IN_PLACE: &[&str] = &[
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "$ref",
-    "$dynamicRef",
-    "$recursiveRef",
-];
-
-impl<'s> Fan<'s> {
-    fn of(root: &'s Value) -> Self {
-        let mut fan = Self {
-            root,
-            known: HashMap::new(),
-            open: Vec::new(),
-            most: 1,
-            recursive: false,
-        };
-        // Only schemas that use references can fan out beyond their own size.
-        let mut stack = vec![root];
-        while let Some(value) = stack.pop() {
-            match value {
-                Value::Object(members) => {
-                    if members.contains_key("$ref") {
-                        let ways = fan.ways(value);
-                        fan.most = fan.most.max(ways);
-                    }
-                    if ["allOf", "anyOf", "oneOf"]
-                        .iter()
-                        .any(|key| members.contains_key(*key))
-                    {
-                        let ways = fan.ways(value);
-                        fan.most = fan.most.max(ways);
-                    }
-                    stack.extend(members.values());
-                }
-                Value::Array(items) => stack.extend(items),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-            }
-        }
-        fan
-    }
-
-    fn ways(&mut self, schema: &'s Value) -> u64 {
-        let key: *const Value = schema;
-        if let Some(&ways) = self.known.get(&key) {
-            return ways;
-        }
-        if self.open.contains(&key) {
-            self.recursive = true;
-            return 1;
-        }
-        let Value::Object(members) = schema else {
-            return 1;
-        };
-        if self.open.len() >= MAX_SCHEMA_DEPTH as usize {
-            // A chain of references this long would cost the validator as much stack as a schema nested this deep.
-            return u64::MAX;
-        }
-        self.open.push(key);
-        let mut ways = 0_u64;
-        for &keyword in IN_PLACE {
-            match members.get(keyword) {
-                None => {}
-                Some(Value::Array(branches)) => {
-                    for branch in branches {
-                        ways = ways.saturating_add(self.ways(branch));
-                    }
-                }
-                Some(Value::String(target)) => {
-                    if let Some(target) = self.resolve(target) {
-                        ways = ways.saturating_add(self.ways(target));
-                    }
-                }
-                Some(branch) => ways = ways.saturating_add(self.ways(branch)),
-            }
-        }
-        self.open.pop();
-        let ways = ways.max(1);
-        self.known.insert(key, ways);
-        ways
-    }
-
-    fn resolve(&mut self, target: &str) -> Option<&'s Value> {
-        let pointer = target.strip_prefix('#')?;
-        let found = if pointer.is_empty() {
-            Some(self.root)
-        } else {
-            self.root.pointer(pointer)
-        };
-        // A reference to something that encloses it makes the schema recursive through children.
-        if pointer.is_empty() {
-            self.recursive = true;
-        }
-        found
-    }
 }
 
 fn required_names(schema: &Value) -> Vec<&str> {

@@ -607,7 +607,7 @@ impl Toolbox {
             pipeline::notify(&self.env, view, Err(&error));
             return Err(error);
         };
-        let outcome = match run::check_arguments(entry, &arguments, depth) {
+        let outcome = match run::check_arguments(entry, &arguments, depth, call.arguments.len()) {
             Err(message) => Err(ToolError::new(ErrorCode::InvalidArgs, message)),
             Ok(()) => match pipeline::admit(&self.env, view, &call.cancel).await {
                 Err(error) => Err(error),

@@ -206,10 +206,14 @@ async fn no_schema_costs_more_than_a_moment() {
         }
         schema
     };
-    let mut deep_value = json!(1);
-    for _ in 0..2_000 {
-        deep_value = json!({"a": deep_value});
-    }
+    let nested_value = |levels: usize| {
+        let mut value = json!(1);
+        for _ in 0..levels {
+            value = json!({"a": value});
+        }
+        value
+    };
+    let deep_value = nested_value(2_000);
     let branching = json!({"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}], "not": {"required": ["zz"]}});
     let looping = [
         json!({"$ref": "#"}),
@@ -220,6 +224,10 @@ async fn no_schema_costs_more_than_a_moment() {
         (json!({"$ref": "#/$defs/d59", "$defs": fan}), json!({"a": 1})),
         (json!({"$ref": "#/$defs/c0", "$defs": chain}), json!({"a": 1})),
         (branching, json!({"v": deep_value})),
+        (
+            json!({"patternProperties": {"a": {"$ref": "#"}, "^a": {"$ref": "#"}, "a$": {"$ref": "#"}}}),
+            nested_value(40),
+        ),
         (
             json!({"properties": {"a": {"pattern": "^(a+)+$(?=x)"}}}),
             json!({"a": "a".repeat(5_000)}),
