@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use crate::encode::{Encoded, encode};
 use crate::engine::State;
 use crate::inspect::{self, MAX_DEPTH};
 use crate::js::{Args, Ctx, JsResult, Kind, Value};
@@ -116,6 +117,15 @@ fn format(values: &[Value<'_>]) -> JsResult<String> {
     Ok(out)
 }
 
+/// Returns the JSON of a value, if it has one.
+fn json(value: &Value<'_>) -> Option<String> {
+    let state = State::of(value.ctx());
+    match encode(value.ctx(), state.intrinsics()?, value, state.bounds.get()) {
+        Ok(Encoded::Text(text)) => Some(text),
+        Ok(Encoded::Undefined) | Err(_) => None,
+    }
+}
+
 fn placeholder(directive: char, value: &Value<'_>) -> JsResult<String> {
     let shown = || inspect::inspect(value, if directive == 's' { 0 } else { MAX_DEPTH });
     let number = |value: f64| {
@@ -143,6 +153,10 @@ fn placeholder(directive: char, value: &Value<'_>) -> JsResult<String> {
         ('d' | 'i' | 'f', Kind::BigInt | Kind::Symbol | Kind::Object) => "NaN".to_owned(),
         ('d' | 'f', _) => number(value.to_number()?),
         ('i', _) => number(value.to_number()?.trunc()),
+        ('j', _) => match json(value) {
+            Some(text) => text,
+            None => shown()?,
+        },
         _ => shown()?,
     })
 }

@@ -13,7 +13,7 @@
 //! | `-0` | `0` | refused |
 //! | `Date`, `URL`, anything with `toJSON` | what `toJSON` returns | refused |
 //! | boxed number, string, boolean | the primitive | refused |
-//! | `Error` | `name`, `message` and own enumerable data | refused |
+//! | `Error` | `name`, `message`, `cause`, `errors` and own enumerable data | refused |
 //! | class instance | own enumerable data | refused |
 //! | `Map`, `Set`, promise, binary data, other engine objects | refused, with the fix | refused |
 //! | symbol keys, hidden keys, extra keys on arrays | left out | refused |
@@ -344,7 +344,7 @@ impl<'i, 'r> Encoder<'i, 'r> {
         if value == 0.0 && value.is_sign_negative() && self.bounds.mode == JsonMode::Strict {
             return Err(self.refuse("is -0: use 0"));
         }
-        push_number(&mut self.out, value);
+        push_json_number(&mut self.out, value);
         Ok(())
     }
 
@@ -367,14 +367,18 @@ impl<'i, 'r> Encoder<'i, 'r> {
                 return Err(self.refuse(&reason));
             }
         } else if !standard {
-            let name = value.class_name();
-            return Err(self.refuse(&format!("is {}, not plain data", article(&name))));
+            return Err(self.refuse(&why_not(&value)));
         } else if value.is_error() {
             return self.error(value);
         } else if let Some(primitive) = self.unboxed(&value)? {
             return self.value(primitive).map(drop);
         } else {
-            return Err(self.refuse(&why_not(&value)));
+            let reason = if class == self.intrinsics.namespace_class {
+                "is the object that holds the tools, not data".to_owned()
+            } else {
+                why_not(&value)
+            };
+            return Err(self.refuse(&reason));
         }
         let members = if is_array {
             let len = value.length();
@@ -414,7 +418,7 @@ impl<'i, 'r> Encoder<'i, 'r> {
         Ok(())
     }
 
-    /// Writes an error as its name, its message and its own enumerable data.
+    /// Writes an error as its name, its message, what it carries and its own enumerable data.
     fn error(&mut self, error: Value<'r>) -> Result<(), Refusal> {
         let plain = self.error_as_object(&error);
         let plain = self.contain(plain)?;
@@ -449,6 +453,13 @@ impl<'i, 'r> Encoder<'i, 'r> {
                 },
                 PLAIN,
             )?;
+        }
+        for key in ["cause", "errors"] {
+            if let Some(value) = own_data(error, key)?
+                && !value.is_undefined()
+            {
+                plain.define_str(key, value, PLAIN)?;
+            }
         }
         let keys = error.keys(qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY)?;
         for index in 0..keys.len() {
@@ -583,6 +594,10 @@ fn why_not(value: &Value<'_>) -> String {
         "ArrayBuffer" | "SharedArrayBuffer" | "DataView" => {
             "send text, or Array.from(new Uint8Array(buffer)) for the numbers"
         }
+        "Date" => "use date.toISOString()",
+        "Error" => "use its name and message",
+        "Number" | "String" | "Boolean" => "use the primitive, value.valueOf()",
+        "Arguments" => "use Array.from(arguments)",
         "Generator" | "AsyncGenerator" => "use Array.from(generator), or collect its items in a loop",
         _ if name.ends_with("Array") => "use Array.from(array) for the numbers, or send text",
         _ if name.ends_with("Iterator") || name.ends_with("Iterator Wrap") || name.contains("Iterator") => {
@@ -596,6 +611,15 @@ fn why_not(value: &Value<'_>) -> String {
 fn article(name: &str) -> String {
     let vowel = name.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o']) && !name.starts_with("Ui");
     format!("{} {name}", if vowel { "an" } else { "a" })
+}
+
+/// Appends a finite number as JSON. An integer beyond 2^53 has all its digits, so that no reader takes it for another one.
+fn push_json_number(out: &mut String, value: f64) {
+    if value.abs() >= 9_007_199_254_740_992.0 && value.abs() < 1e21 {
+        let _ = write!(out, "{value:.0}");
+    } else {
+        push_number(out, value);
+    }
 }
 
 /// Appends a number as ECMAScript writes it.

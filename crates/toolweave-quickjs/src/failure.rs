@@ -361,10 +361,15 @@ fn additions(thrown: &Value<'_>) -> String {
         }
     }
     let mut cause = own_value(thrown, "cause");
+    let mut seen = vec![thrown.address()];
     for _ in 0..MAX_CAUSES {
         let Some(current) = cause.filter(|cause| !cause.is_undefined()) else {
             break;
         };
+        if current.is_object() && seen.contains(&current.address()) {
+            break;
+        }
+        seen.push(current.address());
         let _ = write!(text, "\n  caused by {}", brief(&current));
         cause = if current.is_object() {
             own_value(&current, "cause")
@@ -383,16 +388,46 @@ fn own_object<'r>(object: &Value<'r>, key: &str) -> Option<Value<'r>> {
     own_value(object, key).filter(Value::is_object)
 }
 
-/// Returns the frames of the program itself, innermost first.
+/// Returns the frames of the program itself, innermost first. An error of a class of the program's own was made by its
+/// constructors, but it is thrown where they were called.
 fn frames(thrown: &Value<'_>, text: &ProgramText<'_>) -> Vec<Frame> {
     let Some(stack) = stack(thrown) else {
         return Vec::new();
     };
-    stack
-        .lines()
-        .filter_map(|line| frame(line, text))
-        .take(MAX_FRAMES)
-        .collect()
+    let frames: Vec<Frame> = stack.lines().filter_map(|line| frame(line, text)).collect();
+    let constructors = quiet(thrown, constructors(thrown)).unwrap_or_default();
+    let skip = frames
+        .iter()
+        .take_while(|frame| constructors.contains(&frame.function))
+        .count();
+    let skip = if skip == frames.len() { 0 } else { skip };
+    frames.into_iter().skip(skip).take(MAX_FRAMES).collect()
+}
+
+/// Returns the names of the classes that an object is an instance of.
+fn constructors(thrown: &Value<'_>) -> JsResult<Vec<String>> {
+    let mut names = Vec::new();
+    let mut prototype = if thrown.is_proxy() {
+        thrown.ctx().null()
+    } else {
+        thrown.prototype()?
+    };
+    for _ in 0..16 {
+        if !prototype.is_object() || prototype.is_proxy() {
+            break;
+        }
+        if let Some(class) = crate::encode::own_data(&prototype, "constructor")?
+            && class.is_object()
+            && !class.is_proxy()
+            && let Some(name) = crate::encode::own_data(&class, "name")?
+            && name.is_string()
+        {
+            names.push(name.to_text()?);
+        }
+        prototype = prototype.prototype()?;
+    }
+    names.retain(|name| !name.is_empty());
+    Ok(names)
 }
 
 /// Returns the stack that the engine recorded, not what the program made of it.

@@ -743,9 +743,15 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// Returns the text of a string, or what `ToString` makes of anything else; unpaired surrogates become U+FFFD.
+    /// Returns the text of a string, or what `ToString` makes of anything else; an unpaired surrogate is written as its
+    /// escape, `\ud83d`.
     pub(crate) fn to_text(&self) -> JsResult<String> {
-        self.with_utf8(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        self.with_utf8(escape_surrogates)
+    }
+
+    /// Returns the text as web interfaces take it: an unpaired surrogate becomes U+FFFD.
+    pub(crate) fn to_usv_text(&self) -> JsResult<String> {
+        self.with_utf8(|bytes| from_wtf8(bytes, |out, _| out.push('\u{fffd}')))
     }
 
     /// Hands the UTF-8 bytes of the string to `read`. Unpaired surrogates are left as three bytes that are not UTF-8.
@@ -871,7 +877,7 @@ impl<'r> Atom<'r> {
     }
 
     pub(crate) fn to_text(&self) -> String {
-        match self.with_utf8(|bytes| String::from_utf8_lossy(bytes).into_owned()) {
+        match self.with_utf8(escape_surrogates) {
             Ok(text) => text,
             Err(Thrown) => {
                 drop(self.ctx.take_exception());
@@ -959,6 +965,45 @@ impl<'a, 'r> Args<'a, 'r> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Value<'r>> {
         (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+fn escape_surrogates(bytes: &[u8]) -> String {
+    from_wtf8(bytes, |out, surrogate| {
+        use std::fmt::Write as _;
+        let _ = write!(out, "\\u{surrogate:04x}");
+    })
+}
+
+/// Reads UTF-8 in which unpaired surrogates stand as three bytes each.
+fn from_wtf8(bytes: &[u8], mut surrogate: impl FnMut(&mut String, u16)) -> String {
+    let mut out = String::new();
+    let mut rest = bytes;
+    loop {
+        match std::str::from_utf8(rest) {
+            Ok(text) => {
+                out.push_str(text);
+                return out;
+            }
+            Err(error) => {
+                let (good, bad) = rest.split_at(error.valid_up_to());
+                out.push_str(&String::from_utf8_lossy(good));
+                rest = match *bad {
+                    [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ref rest @ ..] => {
+                        surrogate(
+                            &mut out,
+                            0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f),
+                        );
+                        rest
+                    }
+                    [_, ref rest @ ..] => {
+                        out.push('\u{fffd}');
+                        rest
+                    }
+                    [] => return out,
+                };
+            }
+        }
     }
 }
 

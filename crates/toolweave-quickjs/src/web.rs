@@ -8,7 +8,7 @@ use crate::js::{Args, Ctx, ErrorKind, JsResult, Value};
 
 /// `encodeUtf8(text)`: bytes; unpaired surrogates become U+FFFD as the standard wants.
 pub(crate) fn encode_utf8<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
-    ctx.bytes(args.get(0).to_text()?.as_bytes())
+    ctx.bytes(args.get(0).to_usv_text()?.as_bytes())
 }
 
 /// `decodeUtf8(bytes, fatal, stream)`: the text, and how many bytes at the end belong to a character that is not complete.
@@ -62,12 +62,12 @@ fn bytes_of(ctx: Ctx<'_>, value: &Value<'_>) -> JsResult<Vec<u8>> {
 
 /// `urlParse(text, base)`: the parts of a URL, or `undefined` if it is none.
 pub(crate) fn url_parse<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
-    let text = args.get(0).to_text()?;
+    let text = args.get(0).to_usv_text()?;
     let base = args.get(1);
     let parsed = if base.is_undefined() {
         Url::parse(&text).ok()
     } else {
-        Url::parse(&base.to_text()?)
+        Url::parse(&base.to_usv_text()?)
             .ok()
             .and_then(|base| base.join(&text).ok())
     };
@@ -79,13 +79,13 @@ pub(crate) fn url_parse<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) ->
 
 /// `urlSet(href, property, value)`: the parts after a property was set; a value that does not fit changes nothing.
 pub(crate) fn url_set<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
-    let Ok(mut url) = Url::parse(&args.get(0).to_text()?) else {
+    let Ok(mut url) = Url::parse(&args.get(0).to_usv_text()?) else {
         return Ok(ctx.undefined());
     };
-    let value = args.get(2).to_text()?;
+    let value = args.get(2).to_usv_text()?;
     let url_ref = &mut url;
     // The setters of the standard ignore what they cannot take.
-    let _ = match args.get(1).to_text()?.as_str() {
+    let _ = match args.get(1).to_usv_text()?.as_str() {
         "protocol" => quirks::set_protocol(url_ref, &value),
         "username" => quirks::set_username(url_ref, &value),
         "password" => quirks::set_password(url_ref, &value),
@@ -134,7 +134,7 @@ fn parts<'r>(ctx: Ctx<'r>, url: &Url) -> JsResult<Value<'r>> {
 
 /// `formParse(text)`: names and values in turn.
 pub(crate) fn form_parse<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r>) -> JsResult<Value<'r>> {
-    let text = args.get(0).to_text()?;
+    let text = args.get(0).to_usv_text()?;
     let mut flat = Vec::new();
     for (name, value) in form_urlencoded::parse(text.as_bytes()) {
         flat.push(ctx.string(&name)?);
@@ -150,8 +150,8 @@ pub(crate) fn form_serialize<'r>(ctx: Ctx<'r>, _: &Value<'r>, args: &Args<'_, 'r
     let mut out = form_urlencoded::Serializer::new(String::new());
     for index in (0..len).step_by(2) {
         out.append_pair(
-            &flat.get_index(index)?.to_text()?,
-            &flat.get_index(index + 1)?.to_text()?,
+            &flat.get_index(index)?.to_usv_text()?,
+            &flat.get_index(index + 1)?.to_usv_text()?,
         );
     }
     ctx.string(&out.finish())

@@ -1,0 +1,9 @@
+//! One contract suite for both placements, and what each placement promises beyond it.
+
+mod globals;
+mod hostile;
+mod json;
+mod language;
+mod limits;
+mod seam;
+mod support;
