@@ -527,17 +527,20 @@ impl<'r> Started<'r> {
         if let Some(warning) = warning {
             self.run.warn(warning);
         }
+        let seen = self.run.observer.is_some().then(|| record.clone());
         {
             let mut book = self.run.book();
-            book.calls.push((self.number, record.clone()));
+            book.calls.push((self.number, record));
             if let Some(attached) = attached {
                 book.attachments.insert(self.number, attached);
             }
         }
-        self.run.observe(|| RunEvent::CallSettled {
-            record,
-            result_bytes: bytes,
-        });
+        if let Some(record) = seen {
+            self.run.observe(|| RunEvent::CallSettled {
+                record,
+                result_bytes: bytes,
+            });
+        }
         let recorder = &self.run.env().recorder;
         let (event, weight) = if self.run.env().recording {
             let event = self.event(outcome);

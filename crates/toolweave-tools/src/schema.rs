@@ -564,3 +564,39 @@ fn show(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemas_of_real_servers_are_checked() {
+        let Some(shared) = toolweave_testkit::shared_dir(env!("CARGO_MANIFEST_DIR")) else {
+            return;
+        };
+        let folder = shared.join("corpus/mcp-tools");
+        let (mut all, mut unusable) = (0_usize, Vec::new());
+        for file in std::fs::read_dir(folder).expect("a folder") {
+            let path = file.expect("an entry").path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let text = std::fs::read(&path).expect("a file");
+            let listed: Value = serde_json::from_slice(&text).expect("JSON");
+            for tool in listed["tools"].as_array().into_iter().flatten() {
+                for side in ["inputSchema", "outputSchema"] {
+                    let Some(schema) = tool.get(side) else { continue };
+                    all += 1;
+                    let name = tool["name"].as_str().unwrap_or_default();
+                    unusable.extend(Checker::compile(name, side, schema).unusable);
+                }
+            }
+        }
+        assert!(all > 2_000, "{all}");
+        assert!(
+            unusable.len() * 200 < all,
+            "{} of {all}: {unusable:#?}",
+            unusable.len()
+        );
+    }
+}
