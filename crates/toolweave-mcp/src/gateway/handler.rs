@@ -344,11 +344,16 @@ impl ServerHandler for Gateway {
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
-                news = self.next_news(&mut changes) => {
-                    if !news || context.sink().notify_tool_list_changed().await.is_err() {
-                        return Ok(());
-                    }
-                }
+                news = self.next_news(&mut changes) => if !news {
+                    return Ok(());
+                },
+            }
+            tokio::select! {
+                // Nobody confirms what was sent at the very end.
+                () = self.inner.closed.cancelled() => return Ok(()),
+                sent = context.sink().notify_tool_list_changed() => if sent.is_err() {
+                    return Ok(());
+                },
             }
         }
     }

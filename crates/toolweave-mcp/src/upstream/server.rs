@@ -495,6 +495,8 @@ struct Started {
 enum End {
     Shutdown,
     Failed(String),
+    /// It does not know this way of starting; perhaps the other one.
+    OtherEra,
 }
 
 impl Supervisor {
@@ -509,6 +511,7 @@ impl Supervisor {
             let end = self.run_once(&mut tools, &mut lifecycle, &mut ready_since).await;
             let reason = match end {
                 End::Shutdown => break,
+                End::OtherEra => continue,
                 End::Failed(reason) => reason,
             };
             let sound = ready_since.is_some_and(|since: Instant| since.elapsed() > SOUND_AFTER);
@@ -561,6 +564,7 @@ impl Supervisor {
             upstream.config.startup_timeout,
             start(upstream.clone(), transport, lifecycle.clone(), closing.clone()),
         );
+        let mut refused = false;
         let started = tokio::select! {
             biased;
             () = self.shutdown.cancelled() => Err(None),
@@ -571,13 +575,7 @@ impl Supervisor {
                     Err(Some(ended.map_or(reason, |how| format!("{how} before it was ready"))))
                 }
                 Ok(Err(StartError::Refused(reason))) => {
-                    // Perhaps a server that knows only the newer way of starting.
-                    *lifecycle = match lifecycle {
-                        ClientLifecycleMode::Initialize => ClientLifecycleMode::Discover {
-                            preferred_versions: vec![ProtocolVersion::LATEST],
-                        },
-                        _ => ClientLifecycleMode::Initialize,
-                    };
+                    refused = true;
                     Err(Some(reason))
                 }
                 Err(_) => Err(Some(format!(
@@ -592,7 +590,24 @@ impl Supervisor {
             Err(reason) => {
                 closing.cancel();
                 process.stop().await;
-                return reason.map_or(End::Shutdown, End::Failed);
+                let first_way = matches!(lifecycle, ClientLifecycleMode::Initialize);
+                if refused {
+                    *lifecycle = if first_way {
+                        ClientLifecycleMode::Discover {
+                            preferred_versions: vec![ProtocolVersion::LATEST],
+                        }
+                    } else {
+                        ClientLifecycleMode::Initialize
+                    };
+                }
+                return match reason {
+                    None => End::Shutdown,
+                    Some(reason) if refused && first_way => {
+                        tracing::debug!(server = &*upstream.name, "{reason}; trying `server/discover`");
+                        End::OtherEra
+                    }
+                    Some(reason) => End::Failed(reason),
+                };
             }
         };
         self.learn(started.service.peer());

@@ -665,6 +665,47 @@ exit 0
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_stateless_revision_is_found_out_and_followed() {
+    let server = Scripted::new(&[tool("t", json!({}))]);
+    server.write(
+        "start.sh",
+        r#"
+while IFS= read -r line; do
+  printf '%s\n' "$line" >> log
+  id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\).*/\1/p')
+  [ -n "$id" ] || continue
+  result='"resultType":"complete","ttlMs":0,"cacheScope":"private"'
+  case "$line" in
+    *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{%s,"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}}\n' "$id" "$result" ;;
+    *'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$(cat list.json)" ;;
+    *'"method":"tools/call"'*)
+      [ -n "$sub" ] && printf '{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}\n' "$sub"
+      printf '{"jsonrpc":"2.0","id":%s,"result":{%s,"content":[],"structuredContent":[1]}}\n' "$id" "$result" ;;
+    *'"method":"subscriptions/listen"'*)
+      sub=$id
+      printf '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":true}}}\n' "$id" ;;
+    *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"gone"}}\n' "$id" ;;
+  esac
+done
+exit 0
+"#,
+    );
+    let (registry, upstreams) = start(vec![server.config("s")]).await;
+    let status = upstreams.status().remove(0);
+    assert_eq!(
+        (summary(&status), status.protocol.as_deref(), status.restarts),
+        (("s", UpstreamState::Ready, 1, None), Some("2026-07-28"), 0)
+    );
+    until("it listens", || {
+        server.read("log").contains("subscriptions/listen")
+    })
+    .await;
+    server.set_tools(&[tool("t", json!({})), tool("more", json!({}))]);
+    assert_eq!(value(&registry, "mcp__s__t", json!({})).await, Ok(json!([1])));
+    until("the new tool is there", || registry.get("mcp__s__more").is_some()).await;
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_running() {
