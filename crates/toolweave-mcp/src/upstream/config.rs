@@ -1,6 +1,7 @@
 //! What there is to say about an upstream.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ pub enum Endpoint {
     Stdio(StdioCommand),
 }
 
-/// A process to start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A process to start. Its arguments and the values of its environment may be secrets: `Debug` leaves them out.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioCommand {
     pub command: String,
     pub args: Vec<String>,
@@ -56,7 +57,7 @@ pub enum Annotations {
 }
 
 /// What upstream processes get from this one. The binary fills it in; this crate reads no environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct UpstreamHost {
     /// The whole environment of an upstream, but for what its configuration adds.
     pub env: BTreeMap<String, String>,
@@ -124,5 +125,46 @@ impl UpstreamConfig {
             annotations: Annotations::default(),
             output_check: OutputCheck::default(),
         }
+    }
+}
+
+impl fmt::Debug for StdioCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioCommand")
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+impl fmt::Debug for UpstreamHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamHost")
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let pair = |name: &str| (name.to_owned(), "hush".to_owned());
+        let command = StdioCommand {
+            command: "server".to_owned(),
+            args: vec!["--token=hush".to_owned()],
+            env: [pair("TOKEN")].into(),
+            cwd: None,
+        };
+        let host = UpstreamHost::new([pair("PATH"), pair("OTHER")], PathBuf::new());
+        assert_eq!(
+            format!("{command:?} {host:?}"),
+            r#"StdioCommand { command: "server", args: 1, env: ["TOKEN"], cwd: None } UpstreamHost { env: ["PATH"], cwd: "" }"#
+        );
     }
 }
