@@ -17,8 +17,19 @@ pub(crate) enum Layout {
     Lines,
     /// Always one line.
     OneLine,
-    /// One line without names for types. Objects beyond `depth` and union members beyond `members` are left out.
-    Brief { depth: usize, members: usize },
+    /// One line without names for types. What is beyond these numbers is left out.
+    Brief(Brief),
+}
+
+/// What a brief line has room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Brief {
+    /// Objects inside objects.
+    pub(crate) depth: usize,
+    /// Members of one union.
+    pub(crate) members: usize,
+    /// Properties of one object, the required ones first.
+    pub(crate) properties: usize,
 }
 
 /// How tightly the place binds that a type is written to.
@@ -214,7 +225,7 @@ impl<'p> Printer<'p> {
         column: usize,
     ) {
         let (name, body) = self.pool.recursive(number);
-        if !matches!(self.layout, Layout::Brief { .. }) {
+        if !matches!(self.layout, Layout::Brief(_)) {
             out.push_str(name);
         } else if self.open.contains(&number) {
             out.push_str("JsonValue");
@@ -234,11 +245,11 @@ impl<'p> Printer<'p> {
         column: usize,
     ) {
         let lines = match self.layout {
-            Layout::Brief { depth, .. } if self.depth >= depth => {
+            Layout::Brief(brief) if self.depth >= brief.depth => {
                 out.push_str("{…}");
                 return;
             }
-            Layout::Brief { .. } | Layout::OneLine => false,
+            Layout::Brief(_) | Layout::OneLine => false,
             Layout::Lines => {
                 let measure = self.plan.measure(id);
                 measure.commented || column + measure.length > LINE_CHARS
@@ -253,11 +264,22 @@ impl<'p> Printer<'p> {
             indent(out, margin);
             out.push('}');
         } else {
-            for (at, property) in properties.iter().enumerate() {
+            let most = match self.layout {
+                Layout::Brief(brief) => brief.properties,
+                _ => usize::MAX,
+            };
+            let (required, optional): (Vec<&Property>, Vec<&Property>) = match properties.len() > most {
+                true => properties.iter().partition(|property| !property.optional),
+                false => (properties.iter().collect(), Vec::new()),
+            };
+            for (at, property) in required.into_iter().chain(optional).take(most).enumerate() {
                 out.push_str(if at == 0 { "{ " } else { "; " });
                 out.push_str(&property.name);
                 out.push_str(if property.optional { "?: " } else { ": " });
                 self.write(out, property.ty, Binding::Alone, margin, column);
+            }
+            if properties.len() > most {
+                out.push_str("; …");
             }
             out.push_str(" }");
         }
@@ -294,7 +316,7 @@ impl<'p> Printer<'p> {
             return;
         }
         let mut left_out = false;
-        if let Layout::Brief { members: most, .. } = self.layout
+        if let Layout::Brief(Brief { members: most, .. }) = self.layout
             && inner == Binding::InUnion
             && members.len() > most
         {
@@ -353,7 +375,7 @@ impl<'p> Printer<'p> {
             }
         }
         // A brief line is for reading, and says what a tool knows about only.
-        if open && (members.is_empty() || !matches!(self.layout, Layout::Brief { .. })) {
+        if open && (members.is_empty() || !matches!(self.layout, Layout::Brief(_))) {
             members.push(TyId::OPEN);
         }
         members

@@ -7,7 +7,7 @@ use crate::convert::{Comments, Root, convert};
 use crate::ir::TyId;
 use crate::limits::MAX_SIGNATURE_CHARS;
 use crate::pool::Pool;
-use crate::print::{Layout, Printer, comment, comment_line, indent};
+use crate::print::{Brief, Layout, Printer, comment, comment_line, indent};
 use crate::text;
 use crate::{Detail, Output, Rendered, ToolDecl};
 
@@ -96,9 +96,8 @@ pub(crate) fn signature(tool: &ToolDecl<'_>) -> String {
     let output =
         output_schema(tool).map(|(schema, _)| pool.add(&convert(schema, Root::Value, Comments::Drop)));
     let plan = pool.plain_plan();
-    let brief = |root: TyId, depth: usize, members: usize| {
-        let layout = Layout::Brief { depth, members };
-        Printer::new(&pool, &plan, layout)
+    let write = |root: TyId, brief: Brief| {
+        Printer::new(&pool, &plan, Layout::Brief(brief))
             .within(MAX_SIGNATURE_CHARS * 4)
             .text(root, 0, 0)
     };
@@ -116,16 +115,39 @@ pub(crate) fn signature(tool: &ToolDecl<'_>) -> String {
     };
     let line = |arguments: &str, result: &str| format!("{name}({arguments}): Promise<{result}>{observed}");
     let fits = |line: &String| line.chars().count() <= MAX_SIGNATURE_CHARS;
-    // From everything to hardly more than the names of the parameters.
-    for (depth, members) in [(6, 12), (3, 8), (2, 5), (1, 4), (1, 2)] {
-        let arguments = match brief(input, depth, members).as_str() {
+    // From everything to hardly more than the names of the first parameters.
+    let all = usize::MAX;
+    let steps = [
+        (6, 12, all),
+        (3, 8, all),
+        (2, 5, all),
+        (1, 4, all),
+        (1, 2, all),
+        (1, 2, 24),
+        (1, 2, 12),
+        (1, 1, 6),
+        (1, 1, 3),
+    ];
+    for (depth, members, properties) in steps {
+        let brief = Brief {
+            depth,
+            members,
+            properties,
+        };
+        let arguments = match write(input, brief).as_str() {
             "JsonObject" | "Record<string, never>" => String::new(),
             arguments => format!("args{}: {arguments}", if optional { "?" } else { "" }),
         };
-        let result = output.map_or_else(
-            || "JsonValue".to_owned(),
-            |output| brief(output, depth.min(3), members),
-        );
+        let result = match output {
+            Some(output) => write(
+                output,
+                Brief {
+                    depth: depth.min(3),
+                    ..brief
+                },
+            ),
+            None => "JsonValue".to_owned(),
+        };
         if let Some(line) = [line(&arguments, &result), line(&arguments, "unknown")]
             .into_iter()
             .find(fits)

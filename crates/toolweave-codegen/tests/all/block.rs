@@ -251,8 +251,11 @@ fn signatures_fit_their_line() {
             "nested(args: { where: {…}; how?: \"a\" | \"b\" | \"c\" | \"d\" | … }): Promise<JsonValue>",
         ),
         (
-            json!({"name": "wide", "inputSchema": {"type": "object", "properties": wide}}),
-            "wide(args: JsonObject): Promise<unknown>",
+            json!({"name": "wide", "inputSchema": {"type": "object", "properties": wide, "required": ["parameter_number_9"]}}),
+            "wide(args: { parameter_number_9: string; parameter_number_0?: string; parameter_number_1?: string; \
+             parameter_number_2?: string; parameter_number_3?: string; parameter_number_4?: string; \
+             parameter_number_5?: string; parameter_number_6?: string; parameter_number_7?: string; \
+             parameter_number_8?: string; parameter_number_10?: string; parameter_number_11?: string; … }): Promise<JsonValue>",
         ),
     ];
     for (tool, expected) in cases {
