@@ -79,6 +79,11 @@ impl RpcClient {
         })
     }
 
+    /// Returns the process id of the server.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Opens an MCP session and returns the server's answer.
     ///
     /// # Errors

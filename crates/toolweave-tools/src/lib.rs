@@ -20,6 +20,7 @@ mod text;
 mod tool;
 mod toolbox;
 
+pub use output::render_value;
 pub use policy::{Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict};
 pub use registry::{OutputCheck, Registration, Registry, RegistryError};
 pub use tool::{

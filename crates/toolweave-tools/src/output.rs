@@ -28,7 +28,7 @@ pub(crate) fn success_text(report: &ProgramReport) -> String {
         if !report.logs.is_empty() {
             text.push('\n');
         }
-        render_value(value, &mut text);
+        push_value(value, &mut text);
     }
     if text.is_empty() && report.logs.is_empty() && !is_empty_text(report.result.as_ref()) {
         text.push_str(NOTHING);
@@ -140,8 +140,15 @@ fn is_empty_text(value: Option<&Json>) -> bool {
     value.is_some_and(|value| value.as_str() == "\"\"")
 }
 
+/// Returns a value as a model and a person read it: text as it is, everything else as JSON that is indented near its root.
+pub fn render_value(value: &Json) -> String {
+    let mut text = String::new();
+    push_value(value, &mut text);
+    text
+}
+
 /// Writes a value as a model reads it: text as it is, everything else as JSON that is indented near its root.
-fn render_value(value: &Json, out: &mut String) {
+fn push_value(value: &Json, out: &mut String) {
     let text = value.as_str();
     if text.starts_with('"') {
         match value.to_value() {

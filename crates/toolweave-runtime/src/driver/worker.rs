@@ -106,9 +106,7 @@ impl Run<'_> {
             Ok(frame) => self.out.push(frame),
             Err(error) => return End::Host(protocol_failure(format!("the program cannot be sent: {error}"))),
         }
-        if let Err(error) = self.out.flush(&self.stream) {
-            return self.lost(&error).await;
-        }
+        self.flush();
         let look = tokio::time::sleep_until(Instant::from_std(self.budgets.next_look(Duration::ZERO)));
         tokio::pin!(look);
         let cancel = self.request.cancel.clone();
@@ -151,13 +149,15 @@ impl Run<'_> {
                     }
                 }
             }
-            if let Err(error) = self.out.flush(&self.stream) {
-                // What the worker said before it died still counts.
-                match self.read() {
-                    Ok(Some(end)) => return end,
-                    Ok(None) | Err(_) => return self.lost(&error).await,
-                }
-            }
+            self.flush();
+        }
+    }
+
+    /// Writes what the worker takes. One that takes no more may have said its last word already: reading finds out.
+    fn flush(&mut self) {
+        if let Err(error) = self.out.flush(&self.stream) {
+            tracing::debug!(%error, "a worker takes no more");
+            self.out = Outgoing::closed();
         }
     }
 
@@ -299,10 +299,22 @@ struct Outgoing {
     /// How much of the first frame is sent.
     sent: usize,
     bytes: usize,
+    /// Nobody reads them any more.
+    closed: bool,
 }
 
 impl Outgoing {
+    fn closed() -> Self {
+        Self {
+            closed: true,
+            ..Self::default()
+        }
+    }
+
     fn push(&mut self, frame: Vec<u8>) {
+        if self.closed {
+            return;
+        }
         self.bytes += frame.len();
         self.frames.push_back(frame);
     }

@@ -345,6 +345,26 @@ async fn a_dead_worker_is_a_worker_exit_with_its_logs() {
 }
 
 #[tokio::test]
+async fn the_last_word_counts_although_an_answer_could_not_be_delivered() {
+    let outcome = run(Limits::default(), |mut port| {
+        let long = format!("[\"{}\"]", "x".repeat(4 * 1024 * 1024));
+        let call = OutgoingCall {
+            id: 1,
+            namespace: 0,
+            name: "echo",
+            known: true,
+            arguments: &long,
+        };
+        port.call(call).expect("a host");
+        // The answer is on its way, and nobody will read it.
+        port.done(&value("7")).expect("a host");
+    })
+    .await;
+    assert_eq!(outcome.result.error, None);
+    assert_eq!(outcome.result.value.expect("a value").as_str(), "7");
+}
+
+#[tokio::test]
 async fn logs_arrive_live() {
     let seen = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&seen);

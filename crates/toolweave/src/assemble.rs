@@ -1,0 +1,316 @@
+//! From a configuration to something that runs: file tools, upstream servers, runtime, toolbox.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use toolweave_builtins::{Access, Root};
+use toolweave_mcp::{StdioCommand, UpstreamConfig, UpstreamHost, UpstreamState, Upstreams};
+use toolweave_quickjs::{Placement, QuickJsConfig, QuickJsRuntime, WorkerConfig};
+use toolweave_runtime::{CodeRuntime, Isolation};
+use toolweave_sandbox::Requirement;
+use toolweave_tools::{Mode, Registration, Registry, Toolbox, ToolboxConfig};
+
+use crate::config::{AccessChoice, Config, PlacementChoice, SandboxChoice, ServerRow};
+use crate::terminal::Terminal;
+use crate::{Environment, NoRuntime};
+
+/// The longest that `exec` and its like wait for servers that are still starting.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a command says otherwise than the configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) mode: Option<Mode>,
+}
+
+/// Everything that is running for one command.
+pub(crate) struct Assembly {
+    pub(crate) toolbox: Toolbox,
+    pub(crate) isolation: Isolation,
+    upstreams: Upstreams,
+    /// Servers that could not even be tried, with the reason.
+    unusable: Vec<(String, String)>,
+    runtime: Arc<dyn CodeRuntime>,
+    _builtins: Option<Registration>,
+}
+
+impl Assembly {
+    /// Starts all parts. Servers go on starting in the background.
+    ///
+    /// # Errors
+    /// A root that is no directory, or a runtime that cannot be had. A server that does not start is no error.
+    pub(crate) async fn start(
+        config: &Config,
+        environment: &Environment,
+        overrides: Overrides,
+    ) -> anyhow::Result<Self> {
+        let registry = Registry::new();
+        let builtins = match &config.builtins.value {
+            None => None,
+            Some(row) => {
+                let root = Root::open(&row.root).with_context(|| {
+                    format!(
+                        "{}: cannot use {} as the root of the file tools",
+                        config.builtins.origin,
+                        row.root.display()
+                    )
+                })?;
+                let access = match row.access {
+                    AccessChoice::ReadOnly => Access::ReadOnly,
+                    AccessChoice::ReadWrite => Access::ReadWrite,
+                };
+                Some(registry.register(toolweave_builtins::tools(root, access))?)
+            }
+        };
+        let runtime = runtime(config, environment)?;
+        let toolbox = Toolbox::new(
+            registry.clone(),
+            Some(Arc::clone(&runtime)),
+            toolbox_config(config, overrides),
+        );
+        let host = UpstreamHost::new(
+            environment.variables(),
+            environment.surroundings.working_directory.clone(),
+        );
+        let mut unusable = Vec::new();
+        let mut configs = Vec::new();
+        for (name, row) in &config.mcp_servers {
+            match upstream(name, &row.value, environment) {
+                Ok(config) => configs.push(config),
+                Err(reason) => unusable.push((name.clone(), reason)),
+            }
+        }
+        let upstreams = Upstreams::start(configs, &host, &registry)?;
+        Ok(Self {
+            toolbox,
+            isolation: runtime.isolation(),
+            upstreams,
+            unusable,
+            runtime,
+            _builtins: builtins,
+        })
+    }
+
+    /// Waits until every server is there or has failed, and says which have failed.
+    pub(crate) async fn wait_until_ready(&self, terminal: &Terminal) {
+        for server in self.settled_servers(terminal).await {
+            if let Verdict::Failed { reason, .. } = &server.verdict {
+                terminal.warning(&format!(
+                    "server `{}`: {reason}; its tools are missing",
+                    server.name
+                ));
+            }
+        }
+    }
+
+    /// Waits until every server is there or has failed.
+    pub(crate) async fn settled_servers(&self, terminal: &Terminal) -> Vec<Server> {
+        if !self.upstreams.status().is_empty() {
+            let spinner = terminal.spinner("starting servers");
+            self.upstreams.wait_ready(READY_WITHIN).await;
+            spinner.finish_and_clear();
+        }
+        let tried = self.upstreams.status().into_iter().map(|status| {
+            let failed = |otherwise: &str| Verdict::Failed {
+                reason: status.reason.clone().unwrap_or_else(|| otherwise.to_owned()),
+                stderr: status.stderr.clone(),
+            };
+            let verdict = match status.state {
+                UpstreamState::Ready => Verdict::Ready {
+                    tools: status.tools.len(),
+                },
+                UpstreamState::Disabled => Verdict::Disabled,
+                UpstreamState::Starting => failed("still starting"),
+                UpstreamState::Failed => failed("it failed"),
+                UpstreamState::Stopped => failed("it was stopped"),
+            };
+            Server {
+                name: status.name,
+                verdict,
+                notes: status.notes,
+            }
+        });
+        let unusable = self.unusable.iter().map(|(name, reason)| Server {
+            name: name.clone(),
+            verdict: Verdict::Failed {
+                reason: reason.clone(),
+                stderr: Vec::new(),
+            },
+            notes: Vec::new(),
+        });
+        let mut servers: Vec<_> = tried.chain(unusable).collect();
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        servers
+    }
+
+    pub(crate) fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
+    }
+
+    pub(crate) async fn shutdown(&self) {
+        self.upstreams.shutdown().await;
+        self.runtime.dispose().await;
+    }
+}
+
+/// How a configured server is doing.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) verdict: Verdict,
+    /// What is odd about its tools.
+    pub(crate) notes: Vec<String>,
+}
+
+pub(crate) enum Verdict {
+    Ready { tools: usize },
+    Disabled,
+    Failed { reason: String, stderr: Vec<String> },
+}
+
+pub(crate) fn toolbox_config(config: &Config, overrides: Overrides) -> ToolboxConfig {
+    let tools = &config.tools.value;
+    ToolboxConfig {
+        mode: overrides.mode.unwrap_or(config.mode.value),
+        sdk: config.sdk.value,
+        sdk_budget_chars: tools.sdk_budget_chars,
+        max_parallel_sub_calls: tools.max_parallel_sub_calls as usize,
+        call_timeout: Duration::from_millis(tools.call_timeout_ms),
+        max_inline_bytes: tools.max_inline_bytes,
+        ..ToolboxConfig::default()
+    }
+}
+
+/// Returns the placement that is used when nothing is said: a process of its own where the system allows.
+pub(crate) fn default_placement() -> PlacementChoice {
+    if cfg!(target_os = "linux") {
+        PlacementChoice::Worker
+    } else {
+        PlacementChoice::Thread
+    }
+}
+
+pub(crate) fn runtime(config: &Config, environment: &Environment) -> anyhow::Result<Arc<dyn CodeRuntime>> {
+    let row = &config.runtime.value;
+    let placement = match row.placement.unwrap_or_else(default_placement) {
+        PlacementChoice::Thread => Placement::Thread,
+        PlacementChoice::Worker => Placement::Worker(WorkerConfig {
+            program: environment.program.clone(),
+            args: vec![OsString::from(crate::WORKER)],
+            standbys: row.standbys as usize,
+            requirement: match config.sandbox.value {
+                SandboxChoice::Required => Requirement::Required,
+                SandboxChoice::Preferred => Requirement::Preferred,
+                SandboxChoice::Off => Requirement::Off,
+            },
+        }),
+    };
+    if matches!(placement, Placement::Thread) && config.sandbox.value == SandboxChoice::Required {
+        return Err(NoRuntime(
+            "`sandbox: required` cannot be had with `placement: thread`: a thread shares this process"
+                .to_owned(),
+        )
+        .into());
+    }
+    let config = QuickJsConfig {
+        placement,
+        limits: row.limits(),
+        json: row.json,
+    };
+    let runtime = QuickJsRuntime::new(config).map_err(|error| NoRuntime(error.to_string()))?;
+    Ok(Arc::new(runtime))
+}
+
+/// Returns a runtime that only lends its description, for commands that run nothing.
+pub(crate) fn describing_runtime() -> anyhow::Result<Arc<dyn CodeRuntime>> {
+    let config = QuickJsConfig {
+        placement: Placement::Thread,
+        ..QuickJsConfig::default()
+    };
+    Ok(Arc::new(
+        QuickJsRuntime::new(config).map_err(|error| NoRuntime(error.to_string()))?,
+    ))
+}
+
+fn upstream(name: &str, row: &ServerRow, environment: &Environment) -> Result<UpstreamConfig, String> {
+    let expand = |text: &str| expand(text, |variable| environment.variable(variable));
+    let command = StdioCommand {
+        command: expand(row.command.as_deref().unwrap_or_default())?,
+        args: row.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
+        env: row
+            .env
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), expand(value)?)))
+            .collect::<Result<_, String>>()?,
+        cwd: row.cwd.clone(),
+    };
+    let mut upstream = UpstreamConfig::stdio(name, command);
+    upstream.tool_prefix.clone_from(&row.tool_prefix);
+    upstream.disabled = row.disabled;
+    if let Some(ms) = row.timeout_ms {
+        upstream.timeout = Duration::from_millis(ms);
+    }
+    if let Some(ms) = row.startup_timeout_ms {
+        upstream.startup_timeout = Duration::from_millis(ms);
+    }
+    Ok(upstream)
+}
+
+/// Replaces `${NAME}` by the variable's value; `$$` is a dollar sign.
+fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if let Some(after) = after.strip_prefix('$') {
+            expanded.push('$');
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('{').and_then(|name| name.split_once('}')) {
+            let value =
+                variable(name).ok_or_else(|| format!("the environment variable `{name}` is not set"))?;
+            expanded.push_str(&value);
+            rest = after;
+        } else {
+            expanded.push('$');
+            rest = after;
+        }
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// Returns the program that is started again as the worker: this one, even if its file was replaced meanwhile.
+pub(crate) fn own_program() -> PathBuf {
+    let running = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && running.exists() {
+        running
+    } else {
+        std::env::current_exe().unwrap_or_else(|_| PathBuf::from("toolweave"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    #[test]
+    fn variables_are_replaced_and_missing_ones_named() {
+        let known = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
+        let cases = [
+            ("plain", Ok("plain")),
+            ("Bearer ${TOKEN}!", Ok("Bearer s3cret!")),
+            ("a$b $${TOKEN} ${", Ok("a$b ${TOKEN} ${")),
+            ("${NOPE}", Err("the environment variable `NOPE` is not set")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                expand(text, known),
+                expected.map(str::to_owned).map_err(str::to_owned),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Programs as models write them, through the real binary and a real upstream, in both placements.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use toolweave_testkit::{Program, corpus_dir, load_programs, sidecar_matches};
+
+use crate::support::{Desk, fixture_row};
+
+/// Programs whose sidecar proposes one of several honest behaviours, and where ours is another one: what holds instead.
+const OUR_CHOICES: &[(&str, &str)] = &[(
+    // A call without an argument means `{}`.
+    "119-call-without-argument",
+    r#"{"ok": true, "result": "2026-03-15T08:00:00.000Z"}"#,
+)];
+
+#[test]
+fn every_program_gives_its_outcome_in_a_worker() {
+    if cfg!(target_os = "linux") {
+        all_programs("worker");
+    }
+}
+
+#[test]
+fn every_program_gives_its_outcome_in_a_thread() {
+    all_programs("thread");
+}
+
+fn all_programs(placement: &str) {
+    let Some(folder) = corpus_dir(env!("CARGO_MANIFEST_DIR")) else {
+        return;
+    };
+    let programs = load_programs(&folder).expect("a well-formed corpus");
+    assert_eq!(programs.len(), 128, "the corpus changed");
+    let data = folder.join("std-tools.json");
+    let data = data.to_str().expect("UTF-8");
+    let wrong = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(why) = one_program(program, placement, data) {
+                        wrong
+                            .lock()
+                            .expect("no panic")
+                            .push(format!("{}: {why}", program.name));
+                    }
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner().expect("no panic");
+    wrong.sort();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} programs:\n{}",
+        wrong.len(),
+        programs.len(),
+        wrong.join("\n")
+    );
+}
+
+fn one_program(program: &Program, placement: &str, data: &str) -> Result<(), String> {
+    let desk = Desk::new();
+    let limits = program.sidecar.limits;
+    let mut config = format!("runtime:\n  placement: {placement}\n");
+    let limits = [
+        ("computeMs", limits.compute_ms),
+        ("maxWallMs", limits.max_wall_ms),
+        ("maxMemoryMb", limits.max_memory_mb),
+        ("maxOutputBytes", limits.max_output_bytes),
+    ];
+    for (name, value) in limits {
+        if let Some(value) = value {
+            let _ = writeln!(config, "  {name}: {value}");
+        }
+    }
+    let row = fixture_row(&["--set", "std", "--data", data]);
+    let _ = writeln!(config, "mcpServers:\n  std: {row}");
+    desk.write("toolweave.yml", config);
+    let ran = desk.run(&["exec", "--json", program.path.to_str().expect("UTF-8")]);
+    let expected_code = i32::from(!ran.out.starts_with("{\"ok\":true"));
+    if ran.code != Some(expected_code) {
+        return Err(format!("exit code {:?}: {} {}", ran.code, ran.out, ran.err));
+    }
+    let ours = OUR_CHOICES.iter().find(|(name, _)| *name == program.name);
+    match ours {
+        Some((_, expect)) => {
+            let expect = serde_json::from_str(expect).expect("an expectation");
+            sidecar_matches(&expect, &ran.out)
+        }
+        None => sidecar_matches(&program.sidecar.expect, &ran.out),
+    }
+}
