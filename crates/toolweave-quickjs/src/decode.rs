@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::engine::State;
 use crate::js::{Atom, Ctx, ErrorKind, JsResult, Thrown, Value, flags::PLAIN};
 
 /// Builds the value.
@@ -13,7 +14,13 @@ use crate::js::{Atom, Ctx, ErrorKind, JsResult, Thrown, Value, flags::PLAIN};
 /// # Errors
 /// An exception is pending: out of memory, or text that is not JSON.
 pub(crate) fn decode<'r>(ctx: Ctx<'r>, text: &str) -> JsResult<Value<'r>> {
-    Decoder {
+    // While a large value is built nothing of it is garbage, and looking for cycles in it again and again is half the work.
+    let large = text.len() > LARGE;
+    let threshold = ctx.gc_threshold();
+    if large {
+        ctx.set_gc_threshold(usize::MAX);
+    }
+    let value = Decoder {
         ctx,
         text,
         bytes: text.as_bytes(),
@@ -21,8 +28,16 @@ pub(crate) fn decode<'r>(ctx: Ctx<'r>, text: &str) -> JsResult<Value<'r>> {
         keys: HashMap::new(),
         scratch: Vec::new(),
     }
-    .read()
+    .read();
+    if large {
+        let used = State::of(ctx).used_memory();
+        ctx.set_gc_threshold(threshold.max(used.saturating_add(used / 2)));
+    }
+    value
 }
+
+/// Text from this length on is worth the trouble.
+const LARGE: usize = 64 * 1024;
 
 /// Different keys that are remembered while one text is read.
 const MAX_KNOWN_KEYS: usize = 256;
@@ -159,17 +174,14 @@ impl<'t, 'r> Decoder<'t, 'r> {
             return Err(self.wrong());
         }
         let start = self.at;
-        loop {
-            match self.peek() {
-                Some(b'"') => {
-                    let text = &self.text[start..self.at];
-                    self.at += 1;
-                    return Ok(Piece::Plain(text));
-                }
-                Some(b'\\') => break,
-                Some(_) => self.at += 1,
-                None => return Err(self.wrong()),
-            }
+        match memchr::memchr2(b'"', b'\\', &self.bytes[start..]) {
+            Some(len) => self.at += len,
+            None => return Err(self.wrong()),
+        }
+        if self.peek() == Some(b'"') {
+            let text = &self.text[start..self.at];
+            self.at += 1;
+            return Ok(Piece::Plain(text));
         }
         self.scratch.clear();
         let mut plain = start;

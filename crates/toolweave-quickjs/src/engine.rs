@@ -164,6 +164,28 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Runs a program that leaves nothing behind. In a forked process this brings the pages that every run needs into
+    /// memory before the run that they would slow down.
+    pub(crate) fn rehearse(&self) {
+        let ctx = self.ctx();
+        // SAFETY: the runtime is live and used by this thread only.
+        unsafe { qjs::JS_UpdateStackTop(self.runtime.as_ptr()) };
+        let script =
+            ProgramText::new("const a = [1, 'x'].map((x) => ({ x })); await null; return a").wrapped();
+        let main = ctx
+            .eval(&script, crate::failure::PROGRAM_FILE, crate::failure::FIRST_LINE)
+            .and_then(|main| main.call(&ctx.undefined(), &[]));
+        while matches!(ctx.run_job(), Ok(true)) {}
+        if let (Ok(main), Some(intrinsics)) = (main, self.state.intrinsics()) {
+            let bounds = Bounds {
+                max_bytes: 1000,
+                max_depth: 10,
+                ..self.state.bounds.get()
+            };
+            let _ = encode(ctx, intrinsics, &main.promise_result(), bounds);
+        }
+    }
+
     fn ctx(&self) -> Ctx<'_> {
         // SAFETY: the context lives as long as the engine.
         unsafe { Ctx::from_raw(self.context.as_ptr()) }
@@ -273,6 +295,12 @@ impl State {
     pub(crate) fn of(ctx: Ctx<'_>) -> &State {
         // SAFETY: `Engine::warm` set the pointer, and the state lives as long as the context.
         unsafe { &*qjs::JS_GetContextOpaque(ctx.as_ptr()).cast::<State>() }
+    }
+
+    /// Returns the bytes that the program's heap holds.
+    pub(crate) fn used_memory(&self) -> usize {
+        // SAFETY: the memory outlives the engine that owns this state.
+        unsafe { self.memory.as_ref() }.used()
     }
 
     /// Returns the intrinsics; natives run only after they are set.
@@ -429,8 +457,9 @@ impl Intrinsics {
         unknown_class: qjs::JSClassID,
     ) -> JsResult<Self> {
         let helper = |name| helpers.get_str(name).map(Value::keep);
-        let class_of = |source: &str| ctx.eval(source, c"<warm>", 1).map(|value| value.class_id());
-        let boxed = |source: &str, method| Ok((class_of(source)?, helper(method)?));
+        let samples = helpers.get_str(c"samples")?;
+        let class_of = |index| samples.get_index(index).map(|value| value.class_id());
+        let boxed = |index, method| Ok((class_of(index)?, helper(method)?));
         let mut opaque = Vec::new();
         let classes = helpers.get_str(c"opaque")?;
         for (index, name) in globals::OPAQUE_CLASSES.iter().copied().enumerate() {
@@ -440,13 +469,13 @@ impl Intrinsics {
             object_prototype: ctx.object()?.prototype()?.keep(),
             array_prototype: ctx.array(Vec::new())?.prototype()?.keep(),
             object_class: ctx.object()?.class_id(),
-            date_class: class_of("new Date(0)\0")?,
+            date_class: class_of(0)?,
             namespace_class,
             unknown_class,
             boxes: [
-                boxed("new Number(0)\0", c"numberValueOf")?,
-                boxed("new String('')\0", c"stringValueOf")?,
-                boxed("new Boolean(false)\0", c"booleanValueOf")?,
+                boxed(1, c"numberValueOf")?,
+                boxed(2, c"stringValueOf")?,
+                boxed(3, c"booleanValueOf")?,
             ],
             error_stack: helper(c"errorStack")?,
             collect: helper(c"collect")?,

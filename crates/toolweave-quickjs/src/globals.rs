@@ -7,12 +7,13 @@
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use rquickjs::qjs;
 
 use crate::engine::{Intrinsics, State};
 use crate::js::flags::{BUILTIN, PLAIN};
-use crate::js::{Args, Ctx, ErrorKind, JsResult, Thrown, Value};
+use crate::js::{Args, Compiled, Ctx, ErrorKind, JsResult, Thrown, Value};
 use crate::{console, namespace, timers, web};
 
 /// Own property names of the global object, sorted, before namespaces are added.
@@ -158,6 +159,9 @@ const REMOVED: &[&str] = &[
     "print",
 ];
 
+/// The prelude, compiled by the first engine of the process.
+static PRELUDE: OnceLock<Compiled> = OnceLock::new();
+
 /// Fills the global object. Returns the intrinsics that natives rely on.
 pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResult<Intrinsics> {
     let Some((namespace_class, unknown_class)) = namespace::register_classes(runtime.as_ptr()) else {
@@ -184,7 +188,13 @@ pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResul
         global.delete(name)?;
     }
     global.get_str(c"Error")?.delete("prepareStackTrace")?;
-    let prelude = ctx.eval(concat!(include_str!("prelude.js"), "\0"), c"<prelude>", 1)?;
+    let prelude = match PRELUDE.get() {
+        Some(compiled) => ctx.run_compiled(compiled)?,
+        None => {
+            let compiled = ctx.compile(concat!(include_str!("prelude.js"), "\0"), c"<prelude>")?;
+            ctx.run_compiled(PRELUDE.get_or_init(|| compiled))?
+        }
+    };
     let helpers = prelude.call(&ctx.undefined(), &[&natives, &global])?;
     Intrinsics::gather(ctx, &helpers, namespace_class, unknown_class)
 }

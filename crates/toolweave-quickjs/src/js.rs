@@ -48,6 +48,9 @@ pub(crate) struct Kept {
     raw: qjs::JSValue,
 }
 
+/// A script in the engine's own code. It belongs to this version of the engine and never leaves the process.
+pub(crate) struct Compiled(Box<[u8]>);
+
 /// What kind of value this is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -245,6 +248,62 @@ impl<'r> Ctx<'r> {
                 &raw mut options,
             ))
         }
+    }
+
+    /// Compiles a script, to be run by [`Ctx::run_compiled`] in any engine of this program. `source` ends in a NUL.
+    pub(crate) fn compile(self, source: &str, file: &CStr) -> JsResult<Compiled> {
+        let text = source.strip_suffix('\0').unwrap_or_default();
+        let flags = (qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY) as c_int;
+        let strip = (qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE) as c_int;
+        let mut len = 0;
+        // SAFETY: the byte behind the text is NUL, as the engine demands, or there is no text. The buffer is copied before
+        // it is given back.
+        unsafe {
+            let function = self.returned(qjs::JS_Eval(
+                self.as_ptr(),
+                if text.is_empty() {
+                    c"".as_ptr()
+                } else {
+                    text.as_ptr().cast()
+                },
+                text.len() as qjs::size_t,
+                file.as_ptr(),
+                flags,
+            ))?;
+            let bytes = qjs::JS_WriteObject(self.as_ptr(), &raw mut len, function.raw, strip);
+            if bytes.is_null() {
+                return Err(Thrown);
+            }
+            let compiled = Compiled(std::slice::from_raw_parts(bytes, len as usize).into());
+            qjs::js_free(self.as_ptr(), bytes.cast());
+            Ok(compiled)
+        }
+    }
+
+    /// Runs a compiled script.
+    pub(crate) fn run_compiled(self, script: &Compiled) -> JsResult<Value<'r>> {
+        let flags = qjs::JS_READ_OBJ_BYTECODE as c_int;
+        // SAFETY: only `compile` makes a `Compiled`, so these bytes are the engine's own. Running takes the function over.
+        unsafe {
+            let function = self.returned(qjs::JS_ReadObject(
+                self.as_ptr(),
+                script.0.as_ptr(),
+                script.0.len() as qjs::size_t,
+                flags,
+            ))?;
+            self.returned(qjs::JS_EvalFunction(self.as_ptr(), function.into_raw()))
+        }
+    }
+
+    /// Returns how much heap is filled before the engine looks for cycles.
+    pub(crate) fn gc_threshold(self) -> usize {
+        // SAFETY: the runtime is live.
+        unsafe { qjs::JS_GetGCThreshold(qjs::JS_GetRuntime(self.as_ptr())) as usize }
+    }
+
+    pub(crate) fn set_gc_threshold(self, bytes: usize) {
+        // SAFETY: the runtime is live.
+        unsafe { qjs::JS_SetGCThreshold(qjs::JS_GetRuntime(self.as_ptr()), bytes as qjs::size_t) }
     }
 
     /// Throws a new error of the given kind, which is then pending.

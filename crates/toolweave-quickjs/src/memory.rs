@@ -66,6 +66,10 @@ impl Memory {
         self.limit.get()
     }
 
+    pub(crate) fn used(&self) -> usize {
+        self.used.get()
+    }
+
     /// Returns the most bytes held at one time.
     pub(crate) fn peak(&self) -> usize {
         self.peak.get()

@@ -633,6 +633,7 @@
     opaque: [URLSearchParams, TextEncoder, TextDecoder, Event, EventTarget, AbortSignal, AbortController].map(
       (constructor) => constructor.prototype,
     ),
+    samples: [new Date(0), new Number(0), new String(""), new Boolean(false)],
     numberValueOf: Number.prototype.valueOf,
     stringValueOf: String.prototype.valueOf,
     booleanValueOf: Boolean.prototype.valueOf,

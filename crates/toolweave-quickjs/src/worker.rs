@@ -170,6 +170,9 @@ pub fn worker_main() -> ! {
 
 /// Runs one program over the socket. The process is locked down already.
 fn child(engine: Result<Engine, crate::WarmError>, start: ChildStart) -> u8 {
+    if let Ok(engine) = &engine {
+        engine.rehearse();
+    }
     let mut port = SocketPort::new(start.socket);
     // A standby that is no longer needed finds its socket closed.
     let Ok(program) = port.start() else {
