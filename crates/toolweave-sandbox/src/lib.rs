@@ -37,6 +37,16 @@
 //! and a warm parent that dies takes no run with it. Children ask for SIGKILL when their parent *thread* ends: that is
 //! the keeper thread, which lives as long as the pool.
 //!
+//! # Foreign programs
+//!
+//! A [`Launcher`] starts programs that are not ours, such as an installed Node, and cannot lock themselves down. They get
+//! the same layers before their first instruction, in a form that they can live with, in two stages: what a program needs
+//! only while it starts (opening its libraries, making its threads, being executed at all) is let through one call at a
+//! time by a supervisor in the host, until [`Starting::lock`] dismisses that supervisor and the kernel refuses those calls
+//! for good. Memory that can be executed stays allowed, since compilers are what such programs are for; so are the threads
+//! that they have by then. "Dumpable off" does not survive executing a program and is not among their layers: what it is
+//! for, the child's side of tracing, falls to Landlock and seccomp, and core dumps to the resource limits.
+//!
 //! # What it leaves out
 //!
 //! No protocol, no engine, no wall-clock or CPU budget policy (callers watch [`Child::cpu_time`] and call
@@ -47,6 +57,7 @@
 mod clock;
 mod config;
 mod error;
+mod launch;
 mod report;
 
 #[cfg(target_os = "linux")]
@@ -62,7 +73,10 @@ use unsupported as platform;
 pub use clock::ThreadClock;
 pub use config::WarmConfig;
 pub use error::SandboxError;
-pub use platform::{Child, ChildHandle, Socket, WarmParent, probe, serve_warm};
+pub use launch::{LaunchConfig, Preset};
+pub use platform::{
+    Child, ChildHandle, LastWords, Launched, Launcher, Socket, Starting, WarmParent, probe, serve_warm,
+};
 pub use report::{Layer, Missing, Report, Requirement};
 
 use std::time::Duration;

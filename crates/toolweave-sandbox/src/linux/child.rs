@@ -1,8 +1,8 @@
 //! The host's handles to a child.
 
+use super::lockdown::Footprint;
 use super::{
     Socket,
-    keeper::Shared,
     latch::Latch,
     sys::{self, Reap},
 };
@@ -25,11 +25,17 @@ pub struct Child {
     handle: ChildHandle,
 }
 
+/// Whoever waits for processes to end on behalf of their handles.
+pub(super) trait Reaper: std::fmt::Debug + Send + Sync {
+    /// Has the process reaped as soon as it has ended.
+    fn ask_to_reap(&self, process: &Arc<Process>);
+}
+
 impl Child {
-    pub(super) fn new(socket: Socket, process: Arc<Process>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(socket: Socket, process: Arc<Process>, reaper: Arc<dyn Reaper>) -> Self {
         Self {
             socket,
-            handle: ChildHandle { process, shared },
+            handle: ChildHandle { process, reaper },
         }
     }
 
@@ -41,6 +47,11 @@ impl Child {
     /// Separates the connection from the process, so that each can have an owner of its own.
     pub fn split(self) -> (Socket, ChildHandle) {
         (self.socket, self.handle)
+    }
+
+    /// Returns the process without its connection.
+    pub fn handle(&self) -> &ChildHandle {
+        &self.handle
     }
 
     /// Returns the process id. It cannot pass to another process before this handle is gone.
@@ -69,7 +80,7 @@ impl Child {
 #[derive(Debug)]
 pub struct ChildHandle {
     process: Arc<Process>,
-    shared: Arc<Shared>,
+    reaper: Arc<dyn Reaper>,
 }
 
 impl ChildHandle {
@@ -90,9 +101,16 @@ impl ChildHandle {
         self.process.cpu_time()
     }
 
+    /// Returns the memory of the process that is in RAM now, in bytes, shared pages included.
+    ///
+    /// Returns `None` once the process has ended, or where `/proc` is not mounted.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        self.process.footprint().map(|footprint| footprint.resident)
+    }
+
     /// Waits for the process to end and returns how it did. Several callers may wait; none of them kills.
     pub async fn wait(&self) -> Exit {
-        self.shared.ask_to_reap(&self.process);
+        self.reaper.ask_to_reap(&self.process);
         self.process.exit.wait().await
     }
 }
@@ -101,7 +119,7 @@ impl Drop for ChildHandle {
     fn drop(&mut self) {
         if self.process.exit.get().is_none() {
             self.process.kill();
-            self.shared.ask_to_reap(&self.process);
+            self.reaper.ask_to_reap(&self.process);
         }
     }
 }
@@ -132,6 +150,25 @@ impl Process {
         if !*gone && let Some(pid) = Pid::from_raw(self.pid) {
             // Fails only when the process has ended already.
             let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Returns what the process has mapped, while its pid is ours.
+    pub(super) fn footprint(&self) -> Option<Footprint> {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if *gone {
+            return None;
+        }
+        Footprint::of(&format!("/proc/{}/statm", self.pid)).ok()
+    }
+
+    /// Runs `act` while the pid cannot belong to any other process. Returns `None` when the process is gone.
+    pub(super) fn while_ours<T>(&self, act: impl FnOnce(Pid) -> T) -> Option<T> {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if *gone {
+            None
+        } else {
+            Pid::from_raw(self.pid).map(act)
         }
     }
 

@@ -18,10 +18,10 @@ use seccompiler::{
 use std::{collections::BTreeMap, ffi::c_long};
 
 /// Stands for the child's own pid in its filter, which is compiled before any child exists.
-const PID_PLACEHOLDER: u32 = 0x7e5e_a11d;
+pub(super) const PID_PLACEHOLDER: u32 = 0x7e5e_a11d;
 
 /// The highest constant clock id. Beyond are ids made from pids, which tell about other processes.
-const LAST_FIXED_CLOCK: u64 = 11;
+pub(super) const LAST_FIXED_CLOCK: u64 = 11;
 
 /// What the warm parent's loop calls, and what a child calls before it installs its own filter.
 const FORKING: [c_long; 10] = [
@@ -37,7 +37,7 @@ const FORKING: [c_long; 10] = [
     libc::SYS_seccomp,
 ];
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Confines the warm parent, and so every child that it forks from now on.
 ///
@@ -95,7 +95,11 @@ impl ChildFilter {
     }
 }
 
-fn compile(rules: Rules, otherwise: SeccompAction, matching: SeccompAction) -> Result<BpfProgram, String> {
+pub(super) fn compile(
+    rules: Rules,
+    otherwise: SeccompAction,
+    matching: SeccompAction,
+) -> Result<BpfProgram, String> {
     let arch = std::env::consts::ARCH;
     let arch = arch
         .try_into()
@@ -209,7 +213,7 @@ fn forking() -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-fn one(
+pub(super) fn one(
     argument: u8,
     length: SeccompCmpArgLen,
     operator: SeccompCmpOp,
@@ -219,7 +223,9 @@ fn one(
 }
 
 /// Returns rules of which one has to hold.
-fn any(conditions: impl IntoIterator<Item = SeccompCondition>) -> Result<Vec<SeccompRule>, BackendError> {
+pub(super) fn any(
+    conditions: impl IntoIterator<Item = SeccompCondition>,
+) -> Result<Vec<SeccompRule>, BackendError> {
     conditions
         .into_iter()
         .map(|condition| SeccompRule::new(vec![condition]))
@@ -227,7 +233,7 @@ fn any(conditions: impl IntoIterator<Item = SeccompCondition>) -> Result<Vec<Sec
 }
 
 /// Returns rules that hold when an argument, which the kernel reads as 32 bits, has one of these values.
-fn any_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
+pub(super) fn any_of(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
     let conditions = values.iter().map(|value| {
         one(
             argument,

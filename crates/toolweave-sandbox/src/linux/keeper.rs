@@ -5,7 +5,7 @@
 //! of the warm parent, ends of children that somebody wants reaped, and the shared state's wake-up.
 
 use super::{
-    child::{Child, Process},
+    child::{Child, Process, Reaper},
     latch::Latch,
     sys::{self, ChildSignal},
     wire::{FORK, MAX_PACKET, Reply, Setup},
@@ -250,7 +250,7 @@ pub fn probe(config: &WarmConfig) -> Result<Report, SandboxError> {
 }
 
 /// Sees to it that the kernel keeps ended children until they are reaped.
-fn keep_ended_children() -> Result<(), SandboxError> {
+pub(super) fn keep_ended_children() -> Result<(), SandboxError> {
     match sys::child_signal() {
         Ok(ChildSignal::Kept) => Ok(()),
         Ok(ChildSignal::Ignored) => {
@@ -320,21 +320,6 @@ impl Shared {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Lets the keeper reap a child as soon as it has ended.
-    pub(super) fn ask_to_reap(&self, process: &Arc<Process>) {
-        if !process.mark_asked() {
-            return;
-        }
-        let first = {
-            let mut state = self.lock();
-            state.to_reap.push(Arc::clone(process));
-            state.to_reap.len() == 1
-        };
-        if first {
-            self.wake();
-        }
-    }
-
     /// Has missing standbys made a little later: by now the one that was just taken has the better use for the CPU.
     fn replenish_soon(&self, state: &mut State) {
         if state.timer_set || state.missing_standbys() == 0 {
@@ -351,6 +336,23 @@ impl Shared {
     fn close(&self) {
         self.lock().closed = true;
         self.wake();
+    }
+}
+
+impl Reaper for Shared {
+    /// Lets the keeper reap a child as soon as it has ended.
+    fn ask_to_reap(&self, process: &Arc<Process>) {
+        if !process.mark_asked() {
+            return;
+        }
+        let first = {
+            let mut state = self.lock();
+            state.to_reap.push(Arc::clone(process));
+            state.to_reap.len() == 1
+        };
+        if first {
+            self.wake();
+        }
     }
 }
 
@@ -569,7 +571,11 @@ impl Keeper {
     fn hand_out(&mut self, pid: i32, socket: OwnedFd) {
         let process = Arc::new(Process::new(pid));
         self.live.insert(pid, Arc::clone(&process));
-        let mut child = Child::new(socket.into(), process, Arc::clone(&self.shared));
+        let mut child = Child::new(
+            socket.into(),
+            process,
+            Arc::clone(&self.shared) as Arc<dyn Reaper>,
+        );
         let mut state = self.shared.lock();
         state.outstanding = state.outstanding.saturating_sub(1);
         state.asked_since = Some(Instant::now());

@@ -64,27 +64,37 @@ impl Outcome {
     }
 }
 
-const LEFT_OUT: &str = "left out by the configuration";
+pub(super) const LEFT_OUT: &str = "left out by the configuration";
 
 /// How much memory a process has mapped.
 #[derive(Clone, Copy)]
 pub(super) struct Footprint {
     address_space: u64,
-    data: u64,
+    pub(super) resident: u64,
+    pub(super) data: u64,
 }
 
 impl Footprint {
     /// Reads the footprint of this process from `/proc`.
     pub(super) fn read() -> Result<Self, String> {
-        let path = "/proc/self/statm";
+        Self::of("/proc/self/statm")
+    }
+
+    /// Reads a footprint from a file of this form.
+    pub(super) fn of(path: &str) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
         let mut fields = text
             .split_ascii_whitespace()
             .map(|field| field.parse::<u64>().ok());
         let page = rustix::param::page_size() as u64;
-        match (fields.next().flatten(), fields.nth(4).flatten()) {
-            (Some(size), Some(data)) => Ok(Self {
+        match (
+            fields.next().flatten(),
+            fields.next().flatten(),
+            fields.nth(3).flatten(),
+        ) {
+            (Some(size), Some(resident), Some(data)) => Ok(Self {
                 address_space: size * page,
+                resident: resident * page,
                 data: data * page,
             }),
             _ => Err(format!("{path} has an unknown form")),
@@ -127,13 +137,18 @@ pub(super) fn inheritable(setup: &Setup, environment: Result<(), String>) -> Out
     outcome
 }
 
-fn drop_capabilities() -> Result<(), String> {
-    let none = || CapabilitySets {
+/// Gives up every capability. Allocates nothing.
+pub(super) fn clear_capabilities() -> Result<(), Errno> {
+    let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    rustix::thread::set_capabilities(None, none()).map_err(explain)?;
+    rustix::thread::set_capabilities(None, none)
+}
+
+fn drop_capabilities() -> Result<(), String> {
+    clear_capabilities().map_err(explain)?;
     match rustix::thread::capabilities(None) {
         Ok(now) if now.permitted.is_empty() && now.effective.is_empty() && now.inheritable.is_empty() => {
             Ok(())
@@ -417,6 +432,6 @@ pub(super) fn is_control_socket(descriptor: impl AsFd) -> bool {
     rustix::net::sockopt::socket_type(descriptor).is_ok_and(|kind| kind == SocketType::SEQPACKET)
 }
 
-fn explain(error: Errno) -> String {
+pub(super) fn explain(error: Errno) -> String {
     io::Error::from(error).to_string()
 }

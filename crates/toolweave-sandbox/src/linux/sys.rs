@@ -305,3 +305,127 @@ pub(super) fn readable_is_not_executable() -> io::Result<()> {
         Ok(())
     }
 }
+
+/// Has `work` run in every new process of `command`, between fork and exec.
+///
+/// # Safety
+///
+/// `work` runs in a forked copy of a process that may have other threads: it must not allocate, lock, or rely on anything
+/// that another thread may have been changing.
+#[expect(unsafe_code, reason = "pre_exec runs between fork and exec")]
+pub(super) unsafe fn before_exec(
+    command: &mut Command,
+    work: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { command.pre_exec(work) };
+}
+
+/// Returns the version of the kernel's Landlock interface.
+#[expect(unsafe_code, reason = "asking for the version has no safe wrapper")]
+pub(super) fn landlock_version() -> io::Result<u32> {
+    const VERSION: libc::c_ulong = 1;
+    let (none, size): (*const libc::c_void, usize) = (std::ptr::null(), 0);
+    // SAFETY: with this flag the kernel takes no attributes and touches no memory.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, size, VERSION) };
+    u32::try_from(version).map_err(|_| io::Error::last_os_error())
+}
+
+/// Puts the calling thread under a Landlock ruleset, for good. Allocates nothing.
+#[expect(unsafe_code, reason = "the safe wrapper allocates")]
+pub(super) fn landlock_restrict_self(ruleset: &OwnedFd) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let flags: libc::c_ulong = 0;
+    // SAFETY: takes a descriptor and a number, and touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), flags) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether a filter comes with a descriptor on which the kernel asks about calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listener {
+    None,
+    New,
+}
+
+/// Installs a seccomp filter in the calling thread, for good. Allocates nothing.
+#[expect(unsafe_code, reason = "filters with a listener have no safe wrapper")]
+pub(super) fn install_filter(
+    program: &[seccompiler::sock_filter],
+    listener: Listener,
+) -> io::Result<Option<OwnedFd>> {
+    let length = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    let flags = match listener {
+        Listener::None => 0,
+        Listener::New => libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+    };
+    // SAFETY: `program` describes `length` instructions that outlive the call; both types of instruction have the kernel's
+    // layout. The kernel copies and checks them, and writes nothing.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match listener {
+        Listener::None => Ok(None),
+        Listener::New => {
+            let number = RawFd::try_from(result).map_err(io::Error::other)?;
+            // SAFETY: with this flag the result is a new descriptor, which nothing else owns.
+            Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
+        }
+    }
+}
+
+/// Takes one question of the kernel about a call and lets the call pass.
+#[expect(unsafe_code, reason = "answering the kernel has no safe wrapper")]
+pub(super) fn let_pass(listener: &OwnedFd) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mut question = std::mem::MaybeUninit::<libc::seccomp_notif>::zeroed();
+    // SAFETY: the request's number includes the size of this type, so a kernel with another one refuses it; the memory is
+    // valid for that size and zeroed, as the kernel wants it.
+    let result = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV,
+            question.as_mut_ptr(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it consists of integers, so any bytes are a valid value.
+    let question = unsafe { question.assume_init() };
+    let mut answer = libc::seccomp_notif_resp {
+        id: question.id,
+        val: 0,
+        error: 0,
+        flags: u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1),
+    };
+    // SAFETY: as above; the kernel only reads it.
+    let result = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SEND,
+            &raw mut answer,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
