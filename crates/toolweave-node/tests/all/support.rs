@@ -1,6 +1,5 @@
 //! A runtime for tests, and a host whose functions are scripted.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ pub(crate) fn config() -> NodeConfig {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a skipped test says why")]
 /// Returns a runtime, or says why the test is skipped.
 pub(crate) fn runtime_with(config: NodeConfig) -> Option<NodeRuntime> {
     match NodeRuntime::new(config) {
@@ -61,10 +61,10 @@ impl Bindings for Host {
             }),
             "slow" => Box::pin(async move {
                 tokio::time::sleep(Duration::from_millis(first.parse().unwrap_or(300))).await;
-                Ok(Json::parse(first, 10).unwrap())
+                Ok(Json::parse(first, 10).expect("a number"))
             }),
             "never" => Box::pin(std::future::pending()),
-            _ => Box::pin(async move { Ok(Json::parse(first, 20_000).unwrap()) }),
+            _ => Box::pin(async move { Ok(Json::parse(first, 20_000).expect("JSON")) }),
         }
     }
 
@@ -134,25 +134,4 @@ pub(crate) fn outcome(result: &RunResult) -> String {
             format!("{}{place}: {name}{}", error.kind, error.message)
         }
     }
-}
-
-/// Returns the processes of this test program's children, by pid.
-pub(crate) fn children() -> BTreeMap<i32, String> {
-    let mut found = BTreeMap::new();
-    let me = std::process::id().to_string();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
-            continue;
-        };
-        let Some((head, tail)) = stat.rsplit_once(") ") else {
-            continue;
-        };
-        if tail.split(' ').nth(1) == Some(&me)
-            && let Some((pid, name)) = head.split_once(" (")
-            && let Ok(pid) = pid.parse()
-        {
-            found.insert(pid, format!("{name} {}", tail.chars().next().unwrap_or('?')));
-        }
-    }
-    found
 }

@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("toolweave-quickjs", &["toolweave-runtime", "toolweave-sandbox"]),
+    ("toolweave-node", &["toolweave-runtime", "toolweave-sandbox"]),
     ("toolweave-mcp", &["toolweave-tools"]),
     ("toolweave-builtins", &["toolweave-sandbox", "toolweave-tools"]),
     (
