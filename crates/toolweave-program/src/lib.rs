@@ -124,39 +124,31 @@ pub fn prepare(text: &str) -> Result<Prepared, ProgramError> {
     }
     let text = normalize(text);
     let lines = Lines::new(&text);
-    let nesting = nesting::measure(&text);
-    let refused = match nesting.refusal {
-        Some((at, why)) => Refused {
-            kind: ErrorKind::TooDeep,
-            message: nested_message(why),
-            place: lines.position(&text, at),
-        },
-        None => match guard::guarded(nesting.stack_levels(), || read(&text)) {
-            Ok(Ok(done)) => {
-                let Done {
-                    javascript,
-                    form,
-                    findings,
-                    calls,
-                    map,
-                } = done;
-                let text = text.into_owned();
-                return Ok(Prepared {
-                    javascript,
-                    form,
-                    findings,
-                    calls,
-                    text,
-                    lines,
-                    map,
-                });
-            }
-            Ok(Err(refused)) => refused,
-            Err(guard::Panicked) => Refused {
-                kind: ErrorKind::Internal,
-                message: "the TypeScript parser failed on this program; write it in a simpler way".to_owned(),
-                place: (1, 1),
-            },
+    let refused = match guard::guarded(nesting::stack_levels(&text), || read(&text)) {
+        Ok(Ok(done)) => {
+            let Done {
+                javascript,
+                form,
+                findings,
+                calls,
+                map,
+            } = done;
+            let text = text.into_owned();
+            return Ok(Prepared {
+                javascript,
+                form,
+                findings,
+                calls,
+                text,
+                lines,
+                map,
+            });
+        }
+        Ok(Err(refused)) => refused,
+        Err(guard::Panicked) => Refused {
+            kind: ErrorKind::Internal,
+            message: "the TypeScript parser failed on this program; write it in a simpler way".to_owned(),
+            place: (1, 1),
         },
     };
     let Refused {
@@ -290,6 +282,14 @@ fn explained(text: &str, refused: Refused, language: Option<&str>) -> Refused {
 /// Turns one reading into JavaScript.
 fn program(source: &str) -> Result<Done, Failure> {
     let lines = Lines::new(source);
+    if let Some((at, why)) = nesting::limit(source) {
+        let place = lines.position(source, at);
+        return Err(Failure::Refused(Refused {
+            kind: ErrorKind::TooDeep,
+            message: nested_message(why),
+            place,
+        }));
+    }
     let mistake = match parse::parse(source) {
         Ok(parsed) => return finish(source, &lines, &parsed, Shifts::default()),
         Err(mistake) => mistake,

@@ -3,7 +3,7 @@
 //! Three things must be bounded for a hostile text: the stack that the parser and all later passes use, the
 //! depth of the tree, and the time that the parser's speculation takes (`<T>(<T>(…` doubles it per level).
 //! This is a lexer and not a parser. Where only a parser could tell a regular expression from a division, the
-//! scan says so and the text is judged by [`Nesting::blind`], which trusts nothing.
+//! scan says so and the text is judged by its mere number of tokens, which trusts nothing.
 
 /// Levels that a program may nest, brackets and operators together.
 pub const MAX_NESTING: u32 = 1_000;
@@ -17,14 +17,8 @@ const MAX_ANGLES: u32 = 100;
 /// Speculation costs up to the text's size doubled per level.
 const MAX_SPECULATION_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What the scan found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Nesting {
-    /// Structural tokens in the whole text, strings and comments included: no tree is deeper.
-    pub(crate) blind: u32,
-    /// The place and reason of the first limit that the text breaks.
-    pub(crate) refusal: Option<(usize, Refusal)>,
-}
+/// The first limit that a program breaks, and where.
+pub(crate) type Limit = (usize, Refusal);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -35,33 +29,22 @@ pub(crate) enum Refusal {
     Ambiguous,
 }
 
-impl Nesting {
-    /// Levels that the stack must have room for.
-    pub(crate) fn stack_levels(&self) -> u32 {
-        self.blind.min(MAX_BLIND)
-    }
+/// Returns the levels that the stack must have room for, whatever part of the text turns out to be the program.
+pub(crate) fn stack_levels(text: &str) -> u32 {
+    blind(text.as_bytes()).min(MAX_BLIND)
 }
 
-pub(crate) fn measure(text: &str) -> Nesting {
-    let blind = blind(text.as_bytes());
+/// Checks the exact text that the parser is going to see: with a fence around it, it would read differently.
+pub(crate) fn limit(source: &str) -> Option<Limit> {
+    let blind = blind(source.as_bytes());
     if blind <= 48 {
-        // Nothing can go wrong: 2^48 is only reached by 48 levels of speculation, which 48 tokens are not.
-        return Nesting { blind, refusal: None }.with_small_text(text);
-    }
-    scan(text, blind)
-}
-
-impl Nesting {
-    /// Small texts skip the scan unless they could be all speculation.
-    fn with_small_text(self, text: &str) -> Self {
-        let angles = text.bytes().filter(|&byte| byte == b'<').count();
-        let arrows = text.matches("=>").count();
-        if angles + arrows <= 8 {
-            self
-        } else {
-            scan(text, self.blind)
+        // So few tokens only matter if most of them are speculation.
+        let angles = source.bytes().filter(|&byte| byte == b'<').count();
+        if angles + source.matches("=>").count() <= 8 {
+            return None;
         }
     }
+    scan(source, blind)
 }
 
 /// Counts every byte and word that could be a token which nests.
@@ -124,7 +107,7 @@ enum Before {
     Unclear,
 }
 
-fn scan(text: &str, blind: u32) -> Nesting {
+fn scan(text: &str, blind: u32) -> Option<Limit> {
     let mut scan = Scan {
         bytes: text.as_bytes(),
         at: 0,
@@ -139,10 +122,7 @@ fn scan(text: &str, blind: u32) -> Nesting {
         refusal: None,
     };
     scan.run(text);
-    Nesting {
-        blind,
-        refusal: scan.refusal,
-    }
+    scan.refusal
 }
 
 struct Scan<'a> {
@@ -669,7 +649,7 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> Option<Refusal> {
-        measure(text).refusal.map(|(_, refusal)| refusal)
+        limit(text).map(|(_, refusal)| refusal)
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn nesting_is_answered_at_every_depth() {
             let text = nested(open, middle, close, depth);
             // Any answer is right; what matters is that there is one.
             let _ = kind(&text);
+            let _ = kind(&format!("```ts\n{text}\n```"));
             if depth < 50_000 {
                 let _ = kind(&format!("const f = async () => {{ {text} }}\n"));
             }
@@ -148,6 +149,11 @@ fn the_usual_suspects_get_a_clean_error() {
     }
     assert_eq!(kind(&nested("a+", "a", "", 50_000)), Err(ErrorKind::TooDeep));
     assert_eq!(kind(&nested("<T>(", "a", ")", 40)), Err(ErrorKind::TooDeep));
+    // What a fence hides from a look at the whole text.
+    assert_eq!(
+        kind(&format!("```ts\n{}", "await (class{a=<T>".repeat(40))),
+        Err(ErrorKind::TooDeep)
+    );
     assert_eq!(kind(&"a".repeat(MAX_PROGRAM_BYTES + 1)), Err(ErrorKind::TooLarge));
     assert_eq!(kind(&"x".repeat(MAX_PROGRAM_BYTES)), Ok(()));
 }
