@@ -22,7 +22,7 @@ mod toolbox;
 
 pub use output::render_value;
 pub use policy::{Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict};
-pub use registry::{OutputCheck, Registration, Registry, RegistryError};
+pub use registry::{Absence, OutputCheck, Registration, Registry, RegistryError};
 pub use tool::{
     CallContext, Concurrency, Content, Effect, ErrorCode, ProgressSink, Provider, Tool, ToolError,
     ToolOutput, ToolSpec,

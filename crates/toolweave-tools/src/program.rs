@@ -205,7 +205,7 @@ fn problem(call: &StaticCall, snapshot: &Snapshot) -> Option<String> {
         // `tools.read_doc.bind(...)` and the like.
         Some(_) => return None,
         None if OBJECT_MEMBERS.contains(&first.as_str()) || run::is_discovery(first) => return None,
-        None => return Some(run::unknown_tool(&call.path.join("."), snapshot.names())),
+        None => return Some(run::unknown_tool(&call.path.join("."), snapshot)),
     };
     argument_problem(call, entry)
 }

@@ -21,7 +21,11 @@ pub struct Registry {
 struct Shared {
     live: Mutex<Live>,
     changes: watch::Sender<u64>,
+    absence: Arc<OnceLock<Absence>>,
 }
+
+/// Says why a tool of that name may be missing, when somebody knows.
+pub type Absence = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Default)]
 struct Live {
@@ -75,6 +79,7 @@ pub(crate) struct Entry {
 pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     pub(crate) entries: Vec<Arc<Entry>>,
+    absence: Arc<OnceLock<Absence>>,
 }
 
 impl Registry {
@@ -109,6 +114,11 @@ impl Registry {
         };
         registration.replace(tools)?;
         Ok(registration)
+    }
+
+    /// Lets a provider say why a name is missing, for the failure of a call to it. The first one asked for stays.
+    pub fn explain_absence(&self, absence: Absence) {
+        let _ = self.shared.absence.set(absence);
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
@@ -149,6 +159,7 @@ impl Registry {
         let snapshot = Arc::new(Snapshot {
             generation: live.generation,
             entries,
+            absence: Arc::clone(&self.shared.absence),
         });
         live.snapshot = Some(Arc::clone(&snapshot));
         snapshot
@@ -162,6 +173,11 @@ impl Snapshot {
             .binary_search_by(|entry| by_units(&entry.name, name))
             .ok()?;
         self.entries.get(at)
+    }
+
+    /// Returns why a name may be missing.
+    pub(crate) fn absence(&self, name: &str) -> Option<String> {
+        self.absence.get().and_then(|absence| absence(name))
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

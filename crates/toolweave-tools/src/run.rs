@@ -271,7 +271,7 @@ impl Run {
     }
 
     fn unknown_tool(&self, path: &str) -> String {
-        unknown_tool(path, self.snapshot.names())
+        unknown_tool(path, &self.snapshot)
     }
 
     fn list(&self, arguments: &[Value]) -> Result<Value, String> {
@@ -348,7 +348,10 @@ impl Run {
             }
             None => {
                 slot.withdraw();
-                return Err(self.unknown_tool(&entry.name));
+                return Err(format!(
+                    "the tool `{}` is no longer there",
+                    clip(&entry.name, 120)
+                ));
             }
         }
         let mut started = Started::new(&self, slot, number, &entry, Arc::clone(&arguments.text));
@@ -670,12 +673,16 @@ pub(crate) fn check_names(
 }
 
 /// Words the failure of a call to something that is no tool.
-pub(crate) fn unknown_tool<'n>(path: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn unknown_tool(path: &str, snapshot: &Snapshot) -> String {
     if path == RUN_CODE {
         return format!("a program cannot call `{RUN_CODE}`; write the code where you are");
     }
+    let absence = snapshot.absence(path);
     let path = clip(path, 120);
-    match nearest_tools(&path, names) {
+    if let Some(absence) = absence {
+        return format!("the tool `{path}` cannot be called now: {absence}");
+    }
+    match nearest_tools(&path, snapshot.names()) {
         Some(near) => format!("unknown tool `{path}`; closest: {near}"),
         None => {
             format!("unknown tool `{path}`; `tools.search(\"...\")` finds tools, `tools.list()` lists them")

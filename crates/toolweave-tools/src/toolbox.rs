@@ -747,6 +747,10 @@ impl Toolbox {
 
     fn unknown_tool(&self, name: &str) -> ToolError {
         let snapshot = self.registry.snapshot();
+        if let Some(absence) = snapshot.absence(name) {
+            let message = format!("the tool `{}` cannot be called now: {absence}", clip_name(name));
+            return ToolError::new(ErrorCode::Unavailable, message);
+        }
         ToolError::new(
             ErrorCode::UnknownTool,
             match run::nearest_tools(name, snapshot.names()) {

@@ -11,6 +11,7 @@ use toolweave_mcp::{StdioCommand, UpstreamConfig, UpstreamHost, UpstreamState, U
 use toolweave_quickjs::{Placement, QuickJsConfig, QuickJsRuntime, WorkerConfig};
 use toolweave_runtime::{CodeRuntime, Isolation};
 use toolweave_sandbox::Requirement;
+use toolweave_session::{NewSession, Recorder};
 use toolweave_tools::{Mode, Registration, Registry, Toolbox, ToolboxConfig};
 
 use crate::config::{AccessChoice, Config, PlacementChoice, SandboxChoice, ServerRow};
@@ -34,6 +35,7 @@ pub(crate) struct Assembly {
     /// Servers that could not even be tried, with the reason.
     unusable: Vec<(String, String)>,
     runtime: Arc<dyn CodeRuntime>,
+    recorder: Recorder,
     _builtins: Option<Registration>,
 }
 
@@ -66,11 +68,13 @@ impl Assembly {
             }
         };
         let runtime = runtime(config, environment)?;
+        let recorder = recorder(config, environment);
         let toolbox = Toolbox::new(
             registry.clone(),
             Some(Arc::clone(&runtime)),
             toolbox_config(config, overrides),
-        );
+        )
+        .with_recorder(recorder.clone());
         let host = UpstreamHost::new(
             environment.variables(),
             environment.surroundings.working_directory.clone(),
@@ -84,12 +88,15 @@ impl Assembly {
             }
         }
         let upstreams = Upstreams::start(configs, &host, &registry)?;
+        let known = upstreams.clone();
+        registry.explain_absence(Arc::new(move |name| known.explain_missing(name)));
         Ok(Self {
             toolbox,
             isolation: runtime.isolation(),
             upstreams,
             unusable,
             runtime,
+            recorder,
             _builtins: builtins,
         })
     }
@@ -150,10 +157,43 @@ impl Assembly {
         &self.upstreams
     }
 
-    pub(crate) async fn shutdown(&self) {
+    /// Stops servers and workers, and sees to it that the session's log is on disk.
+    pub(crate) async fn shutdown(&self, terminal: &Terminal) {
         self.upstreams.shutdown().await;
         self.runtime.dispose().await;
+        let recorder = self.recorder.clone();
+        let flushed = tokio::task::spawn_blocking(move || recorder.flush()).await;
+        if let Ok(Err(error)) = flushed {
+            terminal.warning(&format!("the log of this session is not complete: {error}"));
+        }
     }
+}
+
+/// Returns the recorder that the configuration asks for. A log that cannot be written is no reason not to work.
+fn recorder(config: &Config, environment: &Environment) -> Recorder {
+    let row = &config.sessions.value;
+    if !row.record {
+        return Recorder::none();
+    }
+    let surroundings = &environment.surroundings;
+    let own = surroundings
+        .state_directory
+        .as_ref()
+        .map(|state| state.join("sessions"));
+    let Some(folder) = row.folder.clone().or(own) else {
+        return Recorder::none();
+    };
+    let session = NewSession {
+        product_version: env!("CARGO_PKG_VERSION").to_owned(),
+        cwd: Some(surroundings.working_directory.display().to_string()),
+        ..NewSession::default()
+    };
+    Recorder::create(&folder, session).unwrap_or_else(|error| {
+        environment
+            .terminal
+            .warning(&format!("nothing is recorded in {}: {error}", folder.display()));
+        Recorder::none()
+    })
 }
 
 /// How a configured server is doing.
@@ -179,7 +219,6 @@ pub(crate) fn toolbox_config(config: &Config, overrides: Overrides) -> ToolboxCo
         max_parallel_sub_calls: tools.max_parallel_sub_calls as usize,
         call_timeout: Duration::from_millis(tools.call_timeout_ms),
         max_inline_bytes: tools.max_inline_bytes,
-        ..ToolboxConfig::default()
     }
 }
 

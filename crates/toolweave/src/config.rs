@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) tools: Row<ToolsRow>,
     /// The file tools; `None` offers none.
     pub(crate) builtins: Row<Option<BuiltinsRow>>,
+    pub(crate) sessions: Row<SessionsRow>,
     pub(crate) mcp_servers: BTreeMap<String, Row<ServerRow>>,
     /// The files that were read.
     #[serde(skip)]
@@ -208,6 +209,26 @@ pub(crate) enum AccessChoice {
     ReadWrite,
 }
 
+/// The log of what happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct SessionsRow {
+    /// Whether programs and calls are recorded, with their arguments and results.
+    pub(crate) record: bool,
+    /// Where; a folder of the person's own state when absent. Relative to the configuration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Default for SessionsRow {
+    fn default() -> Self {
+        Self {
+            record: true,
+            folder: None,
+        }
+    }
+}
+
 /// An upstream MCP server, in the common `mcpServers` form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -261,6 +282,7 @@ struct File {
     runtime: Option<Spanned<RuntimeRow>>,
     tools: Option<Spanned<ToolsRow>>,
     builtins: Option<Spanned<BuiltinsRow>>,
+    sessions: Option<Spanned<SessionsRow>>,
     mcp_servers: Option<BTreeMap<String, Spanned<ServerRow>>>,
 }
 
@@ -281,6 +303,8 @@ pub(crate) enum ConfigError {
 pub(crate) struct Surroundings {
     pub(crate) working_directory: PathBuf,
     pub(crate) user_config_directory: Option<PathBuf>,
+    /// Where this program keeps what it remembers.
+    pub(crate) state_directory: Option<PathBuf>,
     /// `TOOLWEAVE_MODE`, or its older name.
     pub(crate) mode: Option<(&'static str, String)>,
 }
@@ -295,6 +319,7 @@ impl Config {
             runtime: Row::default_of(RuntimeRow::default()),
             tools: Row::default_of(ToolsRow::default()),
             builtins: Row::default_of(None),
+            sessions: Row::default_of(SessionsRow::default()),
             mcp_servers: BTreeMap::new(),
             files: Vec::new(),
         }
@@ -361,6 +386,11 @@ impl Config {
                 ..row.value
             };
             self.builtins.set(Some(value), origin(row.referenced.line()));
+        }
+        if let Some(row) = file.sessions {
+            let folder = row.value.folder.as_ref().map(|folder| directory.join(folder));
+            let value = SessionsRow { folder, ..row.value };
+            self.sessions.set(value, origin(row.referenced.line()));
         }
         for (name, row) in file.mcp_servers.unwrap_or_default() {
             let place = || format!("{}:{}", path.display(), row.referenced.line());

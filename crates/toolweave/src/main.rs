@@ -117,6 +117,11 @@ impl Environment {
     fn read() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let home = variable("HOME").map(PathBuf::from);
+        let state_directory = variable("TOOLWEAVE_HOME").map(PathBuf::from).or_else(|| {
+            let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+            let state = state.or_else(|| Some(home.as_ref()?.join(".local/state")));
+            Some(state?.join("toolweave"))
+        });
         let mode = ["TOOLWEAVE_MODE", "DSH_TOOLS_MODE"]
             .into_iter()
             .find_map(|name| Some((name, variable(name)?)));
@@ -128,6 +133,7 @@ impl Environment {
                 user_config_directory: variable("XDG_CONFIG_HOME")
                     .map(PathBuf::from)
                     .or_else(|| home.map(|home| home.join(".config"))),
+                state_directory,
                 mode,
             },
             program: assemble::own_program(),

@@ -148,7 +148,14 @@ fn is_hazard(c: char) -> bool {
 pub(crate) struct LiveCalls {
     lines: Lines,
     colour: Colour,
-    running: Mutex<Vec<(Arc<str>, String, Arc<str>)>>,
+    running: Mutex<Vec<Running>>,
+}
+
+/// A call that has started and not settled.
+struct Running {
+    id: Arc<str>,
+    name: String,
+    arguments: Arc<str>,
 }
 
 enum Lines {
@@ -196,8 +203,8 @@ impl LiveCalls {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let arguments = running
             .iter()
-            .position(|(id, ..)| *id == record.id)
-            .map(|at| running.swap_remove(at).2);
+            .position(|call| call.id == record.id)
+            .map(|at| running.swap_remove(at).arguments);
         let shown = arguments
             .as_deref()
             .map(|arguments| shortened(arguments, 60))
@@ -224,7 +231,7 @@ impl LiveCalls {
             self.colour.paint(Style::Dim, &visible(&facts))
         ));
         if let Lines::Spinner(bar) = &self.lines {
-            let names: Vec<_> = running.iter().map(|(_, name, _)| name.as_str()).take(4).collect();
+            let names: Vec<_> = running.iter().map(|call| call.name.as_str()).take(4).collect();
             bar.set_message(if names.is_empty() {
                 "running".to_owned()
             } else {
@@ -243,7 +250,7 @@ impl RunObserver for LiveCalls {
                 self.running
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push((id, name, arguments));
+                    .push(Running { id, name, arguments });
             }
             RunEvent::CallSettled { record, result_bytes } => self.settled(&record, result_bytes),
             RunEvent::Log { .. } => {}
@@ -287,7 +294,7 @@ pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -367,7 +367,10 @@ async fn a_tool_that_went_away_or_changed_while_a_call_waited() {
     let answers = report.result.unwrap().to_value();
     for answer in answers.as_array().unwrap() {
         assert!(
-            answer.as_str().unwrap().starts_with("unknown tool `gone`"),
+            answer
+                .as_str()
+                .unwrap()
+                .starts_with("the tool `gone` is no longer there"),
             "{answer}"
         );
     }

@@ -38,6 +38,7 @@ fn show(config: &Config, terminal: &Terminal) {
     row(terminal, "runtime", &config.runtime);
     row(terminal, "tools", &config.tools);
     row(terminal, "builtins", &config.builtins);
+    row(terminal, "sessions", &config.sessions);
     if !config.mcp_servers.is_empty() {
         terminal.answer("mcpServers:");
     }
@@ -91,6 +92,7 @@ fn show_json(config: &Config, terminal: &Terminal) {
         ("runtime", &config.runtime.origin),
         ("tools", &config.tools.origin),
         ("builtins", &config.builtins.origin),
+        ("sessions", &config.sessions.origin),
     ];
     let origins: serde_json::Map<_, _> = rows
         .into_iter()
@@ -133,6 +135,6 @@ async fn check(config: &Config, offline: bool, environment: &Environment) -> any
             terminal.warning(&format!("server `{}`: {note}", server.name));
         }
     }
-    assembly.shutdown().await;
+    assembly.shutdown(terminal).await;
     Ok(status)
 }

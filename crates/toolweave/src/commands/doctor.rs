@@ -75,7 +75,7 @@ pub(crate) async fn run(args: DoctorArgs, environment: &Environment) -> anyhow::
                         status = ExitStatus::Usage;
                     }
                     checks.push(presentation(&assembly.toolbox));
-                    assembly.shutdown().await;
+                    assembly.shutdown(&environment.terminal).await;
                 }
             }
         }

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: ExecArgs, environment: &Environment) -> anyhow::Re
     if let Some(live) = live {
         live.finish();
     }
-    assembly.shutdown().await;
+    assembly.shutdown(terminal).await;
     let report = report.map_err(crate::NoRuntime::from)?;
     if args.json {
         terminal.answer(&json(&report, assembly.isolation));

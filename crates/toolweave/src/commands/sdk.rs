@@ -38,7 +38,7 @@ pub(crate) async fn run(args: SdkArgs, environment: &Environment) -> anyhow::Res
     assembly.wait_until_ready(&environment.terminal).await;
     let detail = detail.unwrap_or(config.sdk.value);
     let status = print(&assembly.toolbox, mode, Some(detail), args.json, environment);
-    assembly.shutdown().await;
+    assembly.shutdown(&environment.terminal).await;
     status
 }
 

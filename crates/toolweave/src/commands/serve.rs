@@ -24,7 +24,7 @@ pub(crate) async fn run(args: ServeArgs, environment: &Environment) -> anyhow::R
         ..GatewayConfig::default()
     };
     let served = serve_stdio(assembly.toolbox.clone(), gateway).await;
-    assembly.shutdown().await;
+    assembly.shutdown(&environment.terminal).await;
     served?;
     Ok(ExitStatus::Ok)
 }

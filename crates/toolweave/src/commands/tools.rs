@@ -60,7 +60,7 @@ pub(crate) async fn run(command: ToolsCommand, environment: &Environment) -> any
             show(&result, json, terminal)
         }
     };
-    assembly.shutdown().await;
+    assembly.shutdown(terminal).await;
     Ok(status)
 }
 

@@ -232,7 +232,10 @@ fn doctor_says_what_works_and_what_does_not() {
     let (gone, why) = verdict("server gone");
     assert_eq!(gone, "failed");
     assert!(why.contains("no-such-program"), "{why}");
-    // What does not start costs its own tools only.
+    // What does not start costs its own tools only, and a call to one of those says whose they are.
+    let missing = desk.exec("return await (tools as any).mcp__gone__anything({})", &[]);
+    let text = missing["error"]["message"].as_str().expect("a message");
+    assert!(text.contains("server `gone` is not available"), "{text}");
     let outcome = desk.exec("return (await tools.add({ a: 1, b: 2 })).sum", &[]);
     assert_eq!(outcome["result"], 3, "{outcome}");
 }

@@ -8,4 +8,5 @@ mod gateway;
 mod hostile;
 mod layering;
 mod public_clients;
+mod sessions;
 mod support;
