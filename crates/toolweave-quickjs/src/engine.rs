@@ -69,6 +69,7 @@ pub(crate) struct State {
     unhandled: RefCell<Vec<(Kept, Kept)>>,
     /// What a timer or microtask threw: it ends the run.
     uncaught: Cell<Option<Kept>>,
+    pub(crate) intl: crate::intl::Cache,
     /// Spaces in front of log lines.
     pub(crate) indent: Cell<usize>,
 }
@@ -162,6 +163,14 @@ impl Engine {
             return Err(WarmError("warmed up twice"));
         }
         Ok(engine)
+    }
+
+    /// Makes the C library look up the time zone.
+    pub(crate) fn touch_local_time(&self) {
+        let ctx = self.ctx();
+        if let Err(thrown) = ctx.eval("new Date(0).getTimezoneOffset()\0", c"<warm>", 1) {
+            let _ = ctx.forget_exception(thrown);
+        }
     }
 
     /// Runs a program that leaves nothing behind. In a forked process this brings the pages that every run needs into
@@ -287,6 +296,7 @@ impl State {
             early: RefCell::default(),
             unhandled: RefCell::default(),
             uncaught: Cell::new(None),
+            intl: crate::intl::Cache::default(),
             indent: Cell::new(0),
         }
     }

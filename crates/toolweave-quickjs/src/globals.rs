@@ -1,7 +1,7 @@
 //! Everything a program finds in its global object, in one place.
 //!
 //! The ECMAScript built-ins come from the engine. Natives in [`NATIVES`] and the classes of `prelude.js` add what programs
-//! expect of any host (console, timers, URL, text encoding, abort signals), and what would break the run's promises is
+//! expect of any host (console, timers, URL, text encoding, abort signals), those of `intl.js` speak locales, and what would break the run's promises is
 //! taken away. [`GLOBALS`] lists the outcome; a test holds the two together.
 
 use std::ffi::{CStr, c_int};
@@ -14,7 +14,7 @@ use rquickjs::qjs;
 use crate::engine::{Intrinsics, State};
 use crate::js::flags::{BUILTIN, PLAIN};
 use crate::js::{Args, Compiled, Ctx, ErrorKind, JsResult, Thrown, Value};
-use crate::{console, namespace, timers, web};
+use crate::{console, intl, namespace, timers, web};
 
 /// Own property names of the global object, sorted, before namespaces are added.
 pub const GLOBALS: &[&str] = &[
@@ -45,6 +45,7 @@ pub const GLOBALS: &[&str] = &[
     "Int16Array",
     "Int32Array",
     "Int8Array",
+    "Intl",
     "Iterator",
     "JSON",
     "Map",
@@ -145,6 +146,11 @@ const NATIVES: &[(&CStr, i32, Place, Native)] = &[
     (c"urlSet", 3, Place::Prelude, web::url_set),
     (c"formParse", 1, Place::Prelude, web::form_parse),
     (c"formSerialize", 1, Place::Prelude, web::form_serialize),
+    (c"canonicalLocale", 1, Place::Prelude, intl::canonical_locale),
+    (c"collate", 4, Place::Prelude, intl::collate),
+    (c"roundDecimal", 6, Place::Prelude, intl::round_decimal),
+    (c"localDecimal", 3, Place::Prelude, intl::local_decimal),
+    (c"zone", 2, Place::Prelude, intl::zone),
 ];
 
 /// What is taken away: `SharedArrayBuffer` has nobody to share with and `Atomics` nobody to wait for; `prepareStackTrace`
@@ -159,8 +165,19 @@ const REMOVED: &[&str] = &[
     "print",
 ];
 
-/// The prelude, compiled by the first engine of the process.
+/// The scripts of the prelude, compiled by the first engine of the process.
 static PRELUDE: OnceLock<Compiled> = OnceLock::new();
+static INTL: OnceLock<Compiled> = OnceLock::new();
+
+fn run_once_compiled<'r>(ctx: Ctx<'r>, known: &OnceLock<Compiled>, source: &str) -> JsResult<Value<'r>> {
+    match known.get() {
+        Some(compiled) => ctx.run_compiled(compiled),
+        None => {
+            let compiled = ctx.compile(source, c"<prelude>")?;
+            ctx.run_compiled(known.get_or_init(|| compiled))
+        }
+    }
+}
 
 /// Fills the global object. Returns the intrinsics that natives rely on.
 pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResult<Intrinsics> {
@@ -188,14 +205,10 @@ pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResul
         global.delete(name)?;
     }
     global.get_str(c"Error")?.delete("prepareStackTrace")?;
-    let prelude = match PRELUDE.get() {
-        Some(compiled) => ctx.run_compiled(compiled)?,
-        None => {
-            let compiled = ctx.compile(concat!(include_str!("prelude.js"), "\0"), c"<prelude>")?;
-            ctx.run_compiled(PRELUDE.get_or_init(|| compiled))?
-        }
-    };
+    let prelude = run_once_compiled(ctx, &PRELUDE, concat!(include_str!("prelude.js"), "\0"))?;
     let helpers = prelude.call(&ctx.undefined(), &[&natives, &global])?;
+    let locale = run_once_compiled(ctx, &INTL, concat!(include_str!("intl.js"), "\0"))?;
+    locale.call(&ctx.undefined(), &[&natives, &global])?;
     Intrinsics::gather(ctx, &helpers, namespace_class, unknown_class)
 }
 

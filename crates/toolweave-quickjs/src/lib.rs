@@ -14,6 +14,7 @@ mod engine;
 mod failure;
 mod globals;
 mod inspect;
+mod intl;
 mod js;
 mod memory;
 mod namespace;

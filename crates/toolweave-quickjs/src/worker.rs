@@ -163,9 +163,26 @@ impl WorkerHandle for Process {
 /// The exit code is 2 where the program was not started by a host.
 #[expect(clippy::exit, clippy::print_stderr, reason = "the main function of a program")]
 pub fn worker_main() -> ! {
-    let Err(error) = serve_warm(Engine::warm, child);
+    let Err(error) = serve_warm(warm, child);
     eprintln!("toolweave worker: {error}");
     std::process::exit(2)
+}
+
+/// Warms an engine up and settles the time zone, while files can still be read.
+///
+/// Programs in a worker see UTC, wherever the host is. The C library reads the zone once, on the first use, which must not be
+/// in a child that may not open files. The variable goes away again, since the environment has to be empty.
+#[expect(unsafe_code, reason = "the environment of a process that has one thread")]
+fn warm() -> Result<Engine, crate::WarmError> {
+    // SAFETY: `serve_warm` runs this before the process has any other thread.
+    unsafe { std::env::set_var("TZ", "UTC0") };
+    let engine = Engine::warm();
+    if let Ok(engine) = &engine {
+        engine.touch_local_time();
+    }
+    // SAFETY: as above.
+    unsafe { std::env::remove_var("TZ") };
+    engine
 }
 
 /// Runs one program over the socket. The process is locked down already.

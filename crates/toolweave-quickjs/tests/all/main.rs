@@ -2,6 +2,7 @@
 
 mod globals;
 mod hostile;
+mod intl;
 mod json;
 mod language;
 mod limits;
