@@ -47,6 +47,13 @@ pub struct NodeProgram {
     pub(crate) options: Vec<String>,
 }
 
+impl NodeProgram {
+    /// Returns the files that it maps when it starts: itself and its libraries.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+}
+
 impl fmt::Display for NodeProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

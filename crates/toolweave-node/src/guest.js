@@ -17,7 +17,7 @@
   const { floor, trunc, min, max } = Math;
   const ErrorClass = Error, TypeErrorClass = TypeError, RangeErrorClass = RangeError, SyntaxErrorClass = SyntaxError;
   const PromiseClass = Promise, ProxyClass = Proxy, SetClass = Set, WeakSetClass = WeakSet, Bytes = Uint8Array;
-  const toNumber = Number, toText = String;
+  const toNumber = Number, toBigInt = BigInt;
   const objectPrototype = Object.prototype, arrayPrototype = Array.prototype, functionPrototype = Function.prototype;
   const method = (f) => (self, ...values) => apply(f, self, values);
   const hasOwn = method(objectPrototype.hasOwnProperty);
@@ -127,6 +127,10 @@
     else if (name === "Set") fix = "use Array.from(set)";
     else if (name === "WeakMap" || name === "WeakSet" || name === "WeakRef") fix = "it cannot be listed";
     else if (name === "RegExp") fix = "use its source, or String(regexp)";
+    else if (name === "Date") fix = "use date.toISOString()";
+    else if (name === "Error") fix = "use its name and message";
+    else if (name === "Arguments") fix = "use Array.from(arguments)";
+    else if (unbox[name] !== undefined) fix = "use the primitive, value.valueOf()";
     else if (name === "ArrayBuffer" || name === "SharedArrayBuffer" || name === "DataView") {
       fix = "send text, or Array.from(new Uint8Array(buffer)) for the numbers";
     } else if (name === "Generator" || name === "AsyncGenerator") {
@@ -180,7 +184,7 @@
         } else {
           const key = index < at.keys.length ? at.keys[index] : "";
           if (isIdentifier(key)) path += path === "" ? key : `.${key}`;
-          else path += `[${stringify(key)}]`;
+          else path += `[${stringify(wellFormed(key))}]`;
         }
       }
       return refusal(shorten(path), reason);
@@ -258,7 +262,7 @@
         case "number":
           if (!isFiniteNumber(value)) throw refuse(`is ${value}: check the arithmetic, or use null`);
           if (strict && value === 0 && 1 / value < 0) throw refuse("is -0: use 0");
-          out += `${value}`;
+          out += numberText(value);
           return;
         case "bigint":
           throw refuse("is a BigInt: use String(value), or Number(value) if it is small enough");
@@ -280,7 +284,9 @@
         out += "null";
         return;
       }
-      if (weakHas(namespaceObjects, value)) throw refuse(whyNot("Object"));
+      if (weakHas(namespaceObjects, value)) {
+        throw refuse(strict ? whyNot("Object") : "is the object that holds the tools, not data");
+      }
       let isList;
       try {
         isList = isArray(value);
@@ -290,7 +296,7 @@
       if (strict) {
         const name = classOf(value);
         if (name === "Proxy") throw refuse("is a Proxy");
-        if (name !== "Array" && name !== "Object") throw refuse(`is ${article(name)}, not plain data`);
+        if (name !== "Array" && name !== "Object") throw refuse(whyNot(name));
         checkPlain(value, isList);
         return openLevel(value, value, isList);
       }
@@ -398,6 +404,12 @@
     return keys.length === 3 && `${keys[0]},${keys[1]},${keys[2]}` === refusalKeys;
   };
 
+  // An integer beyond 2^53 has all its digits, so that no reader takes it for another one.
+  const numberText = (value) =>
+    (value >= 9_007_199_254_740_992 || value <= -9_007_199_254_740_992) && value < 1e21 && value > -1e21
+      ? `${toBigInt(value)}`
+      : `${value}`;
+
   const errorAsObject = (error) => {
     const plain = {};
     const put = (key, value) =>
@@ -405,6 +417,11 @@
     const { name, message } = error;
     put("name", typeof name === "string" ? name : "Error");
     put("message", typeof message === "string" ? message : "Error");
+    for (let i = 0; i < 2; i++) {
+      const key = i === 0 ? "cause" : "errors";
+      const value = getOwnPropertyDescriptor(error, key)?.value;
+      if (value !== undefined) put(key, value);
+    }
     const keys = enumerableKeys(error);
     for (let i = 0; i < keys.length; i++) put(keys[i], error[keys[i]]);
     return plain;
@@ -827,7 +844,11 @@
       if (errors.length > MAX_AGGREGATED) text += `\n  … ${errors.length - MAX_AGGREGATED} more`;
     }
     let cause = ownValue(thrown, "cause");
+    const seen = new SetClass();
+    setAdd(seen, thrown);
     for (let i = 0; i < MAX_CAUSES && cause !== undefined; i++) {
+      if (setHas(seen, cause) && typeof cause === "object") break;
+      setAdd(seen, cause);
       text += `\n  caused by ${brief(cause)}`;
       cause = cause !== null && typeof cause === "object" ? ownValue(cause, "cause") : undefined;
     }
@@ -855,7 +876,30 @@
       if (line < 1 || line > last) continue;
       push(frames, { __proto__: null, name: found[1] ?? "", line, column: max(1, toNumber(found[3])) });
     }
-    return frames;
+    // An error of a class of the program's own was made by its constructors, but it is thrown where they were called.
+    const makers = constructorNames(error);
+    let skip = 0;
+    while (skip < frames.length && setHas(makers, frames[skip].name)) skip += 1;
+    if (skip === 0 || skip === frames.length) return frames;
+    const rest = list();
+    for (let i = skip; i < frames.length; i++) push(rest, frames[i]);
+    return rest;
+  };
+  const constructorNames = (error) => {
+    const names = new SetClass();
+    let prototype = getPrototypeOf(error);
+    for (let i = 0; i < 16 && prototype !== null && !host.isProxy(prototype); i++) {
+      const made = ownValue(prototype, "constructor");
+      if (typeof made === "function" && !host.isProxy(made)) {
+        const name = ownValue(made, "name");
+        if (typeof name === "string" && name !== "") {
+          setAdd(names, name);
+          setAdd(names, `new ${name}`);
+        }
+      }
+      prototype = getPrototypeOf(prototype);
+    }
+    return names;
   };
 
   const failureText = (kind, name, message, frames, position) => {
@@ -867,14 +911,32 @@
       text += ',"stack":[';
       for (let i = 0; i < frames.length; i++) {
         const { name: called, line, column } = frames[i];
-        text += `${i > 0 ? "," : ""}{"function":${stringify(called)},"position":{"line":${line},"column":${column}}}`;
+        text += `${i > 0 ? "," : ""}{"function":${stringify(wellFormed(called))},"position":{"line":${line},"column":${column}}}`;
       }
       text += "]";
     }
     return `${text}}`;
   };
 
-  const wellFormed = method(String.prototype.toWellFormed);
+  // An unpaired surrogate is written as its escape, since UTF-8 has none.
+  const wellFormed = (text) => {
+    if (isWellFormed(text)) return text;
+    let out = "";
+    for (let i = 0; i < text.length; i++) {
+      const code = codeAt(text, i);
+      const next = i + 1 < text.length ? codeAt(text, i + 1) : 0;
+      if (code >= 0xd800 && code <= 0xdbff && next >= 0xdc00 && next <= 0xdfff) {
+        out += text[i] + text[i + 1];
+        i += 1;
+      } else if (code >= 0xd800 && code <= 0xdfff) {
+        out += "\\u";
+        for (let shift = 12; shift >= 0; shift -= 4) out += "0123456789abcdef"[(code >> shift) & 15];
+      } else {
+        out += text[i];
+      }
+    }
+    return out;
+  };
   const describe = (thrown) => {
     let name;
     let message;
@@ -909,7 +971,7 @@
       text = edge + replaceAll(text, "\n", `\n${edge}`);
     }
     // Of an entry that cannot fit anyway, as much as shows that.
-    host.log(cut(text, limits.maxOutput + 8));
+    host.log(wellFormed(cut(text, limits.maxOutput + 8)));
   };
 
   const placeholder = (directive, value) => {
@@ -920,6 +982,14 @@
       if (type === "bigint" || type === "symbol" || type === "function" || (type === "object" && value !== null)) return "NaN";
       const number = toNumber(value);
       return `${directive === "i" ? trunc(number) : number}`;
+    }
+    if (directive === "j") {
+      try {
+        const text = encodeOne(value, 0, limits.maxFrame, 0);
+        if (text !== undefined) return text;
+      } catch {
+        // Shown in the other way.
+      }
     }
     return inspect(value, directive === "s" ? 0 : MAX_DEPTH);
   };
@@ -1118,11 +1188,6 @@
     });
   };
 
-  const readOnly = (namespace, key) =>
-    new TypeErrorClass(
-      `cannot change \`${typeof key === "symbol" ? symbolToString(key) : key}\`: \`${namespace.global}\` is read-only`,
-    );
-
   // Stands in for a member that does not exist: calling it asks the host for words about the name.
   const unknown = (namespace, path) => {
     path = cut(path, MAX_PATH);
@@ -1152,9 +1217,7 @@
             return unknown(namespace, `${path}.${key}`);
         }
       },
-      set(_, key) {
-        throw readOnly(namespace, key);
-      },
+      set: () => false,
       apply: (_, __, values) => call(namespace, path, false, false, values),
     });
   };
@@ -1202,13 +1265,6 @@
         if (has(objectPrototype, key)) return objectPrototype[key];
         if (!rejects || typeof key === "symbol" || key === "then" || key === "toJSON") return undefined;
         return unknown(namespace, key);
-      },
-      set(_, key) {
-        throw readOnly(namespace, key);
-      },
-      defineProperty(_, key, descriptor) {
-        if (apply(defineProperty, undefined, [target, key, descriptor])) return true;
-        throw readOnly(namespace, key);
       },
     });
     weakAdd(namespaceObjects, object);

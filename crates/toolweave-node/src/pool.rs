@@ -30,7 +30,9 @@ const MIB: u64 = 1024 * 1024;
 /// What Node itself has on its heap, in MiB.
 const NODE_HEAP_MB: u64 = 8;
 /// What the kernel lets a process have beyond the memory limit: JSON on its way, and the compiler.
-const HOST_MEMORY: u64 = 1024 * MIB;
+const HOST_MEMORY: u64 = 512 * MIB;
+/// V8's own choice for half of its young generation; with less memory to have, it is an eighth of that.
+const MAX_SEMI_SPACE_MB: u64 = 16;
 /// Stack beyond V8's own limit, for what is not JavaScript.
 const STACK_SLACK: u64 = 4 * MIB;
 
@@ -240,6 +242,10 @@ fn launch_config(node: &NodeProgram, requirement: Requirement, limits: &Limits) 
         "--no-warnings".to_owned(),
         "--disallow-code-generation-from-strings".to_owned(),
         format!("--max-old-space-size={}", limits.max_memory_mb + NODE_HEAP_MB),
+        format!(
+            "--max-semi-space-size={}",
+            (limits.max_memory_mb / 8).clamp(1, MAX_SEMI_SPACE_MB)
+        ),
         format!("--stack-size={}", limits.max_stack_kb),
     ]
     .map(OsString::from)

@@ -219,6 +219,9 @@ impl NodeRuntime {
             };
             if full {
                 failure.message = format!("memory limit exceeded: {} MiB", context.limits.max_memory_mb);
+                // What was there beyond the limit was not the program's to hold.
+                let peak = &mut result.usage.peak_memory_bytes;
+                *peak = peak.map(|peak| peak.min(max_memory));
             }
         }
         settled

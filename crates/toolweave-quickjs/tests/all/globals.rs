@@ -1,8 +1,6 @@
 //! The global object, name by name.
 
-use toolweave_quickjs::GLOBALS;
-
-use crate::support::{PLACEMENTS, check, run_on, shared};
+use crate::support::{PLACEMENTS, check, globals, run_on, shared};
 
 #[tokio::test]
 async fn the_global_object_has_the_listed_names_and_no_others() {
@@ -18,7 +16,7 @@ async fn the_global_object_has_the_listed_names_and_no_others() {
             .map(String::as_str)
             .filter(|name| !["tools", "sdk", "ToolCallError"].contains(name))
             .collect();
-        assert_eq!(ours, GLOBALS, "{placement}");
+        assert_eq!(ours, globals(), "{placement}");
     }
 }
 

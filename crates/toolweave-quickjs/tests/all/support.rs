@@ -8,10 +8,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use toolweave_quickjs::{Placement, QuickJsConfig, QuickJsRuntime, WorkerConfig};
 use toolweave_runtime::{
-    Binding, BindingCall, BindingError, BindingFuture, Bindings, CodeRuntime, ErrorClass, FunctionKind,
-    FunctionTable, Json, JsonMode, Limits, Namespace, RunRequest, RunResult, UnknownMembers,
+    Binding, BindingCall, BindingError, BindingFuture, Bindings, CodeRuntime, ErrorClass, Frame,
+    FunctionKind, FunctionTable, Json, JsonMode, Limits, Namespace, RunRequest, RunResult, UnknownMembers,
 };
 use toolweave_sandbox::Requirement;
+
+/// What the suite is about. The files beside this one are also run against another engine, with another `support`.
+pub(crate) type Runtime = QuickJsRuntime;
 
 /// The two placements, by name for messages.
 pub(crate) const PLACEMENTS: [&str; 2] = ["thread", "worker"];
@@ -26,7 +29,7 @@ pub(crate) fn worker() -> WorkerConfig {
     }
 }
 
-pub(crate) fn runtime(placement: &str, limits: Limits, json: JsonMode) -> QuickJsRuntime {
+pub(crate) fn runtime(placement: &str, limits: Limits, json: JsonMode) -> Runtime {
     let placement = match placement {
         "thread" => Placement::Thread,
         "worker" => Placement::Worker(worker()),
@@ -139,7 +142,7 @@ pub(crate) fn request(program: &str, host: Arc<Host>) -> RunRequest {
     }
 }
 
-pub(crate) async fn run_on(runtime: &QuickJsRuntime, program: &str) -> RunResult {
+pub(crate) async fn run_on(runtime: &Runtime, program: &str) -> RunResult {
     runtime
         .run(request(program, Arc::default()))
         .await
@@ -185,3 +188,16 @@ pub(crate) async fn check(cases: &[(&str, &str, &[&str])]) {
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+/// Returns what the global object holds before namespaces are added.
+pub(crate) fn globals() -> Vec<&'static str> {
+    toolweave_quickjs::GLOBALS.to_vec()
+}
+
+/// Returns frames in the form in which all engines agree about them. Here they are exact.
+pub(crate) fn comparable(frames: Vec<Frame>) -> Vec<Frame> {
+    frames
+}
+
+/// Programs of the stack test that this engine answers without recursion: none.
+pub(crate) const NEED_NO_STACK: [&str; 0] = [];
