@@ -63,8 +63,12 @@ pub(crate) struct RuntimeChoice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineArg {
+    /// QuickJS.
     Auto,
+    /// The built-in interpreter.
     Quickjs,
+    /// An installed Node (20 or later), for programs that compute heavily.
+    V8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,13 +8,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use toolweave_builtins::{Access, Root};
 use toolweave_mcp::{StdioCommand, UpstreamConfig, UpstreamHost, UpstreamState, Upstreams};
+use toolweave_node::{NodeConfig, NodeRuntime};
 use toolweave_quickjs::{Placement, QuickJsConfig, QuickJsRuntime, WorkerConfig};
 use toolweave_runtime::{CodeRuntime, Isolation};
 use toolweave_sandbox::Requirement;
 use toolweave_session::{NewSession, Recorder};
 use toolweave_tools::{Mode, Registration, Registry, Toolbox, ToolboxConfig};
 
-use crate::config::{AccessChoice, Config, PlacementChoice, SandboxChoice, ServerRow};
+use crate::config::{
+    AccessChoice, Config, EngineChoice, PlacementChoice, RuntimeRow, SandboxChoice, ServerRow,
+};
 use crate::terminal::Terminal;
 use crate::{Environment, NoRuntime};
 
@@ -31,6 +34,8 @@ pub(crate) struct Overrides {
 pub(crate) struct Assembly {
     pub(crate) toolbox: Toolbox,
     pub(crate) isolation: Isolation,
+    /// What people call the engine.
+    pub(crate) engine: String,
     upstreams: Upstreams,
     /// Servers that could not even be tried, with the reason.
     unusable: Vec<(String, String)>,
@@ -67,7 +72,10 @@ impl Assembly {
                 Some(registry.register(toolweave_builtins::tools(root, access))?)
             }
         };
-        let runtime = runtime(config, environment)?;
+        let Engine {
+            runtime,
+            name: engine,
+        } = engine(config, environment)?;
         let recorder = recorder(config, environment);
         let toolbox = Toolbox::new(
             registry.clone(),
@@ -93,6 +101,7 @@ impl Assembly {
         Ok(Self {
             toolbox,
             isolation: runtime.isolation(),
+            engine,
             upstreams,
             unusable,
             runtime,
@@ -231,35 +240,83 @@ pub(crate) fn default_placement() -> PlacementChoice {
     }
 }
 
-pub(crate) fn runtime(config: &Config, environment: &Environment) -> anyhow::Result<Arc<dyn CodeRuntime>> {
+/// Returns what the configuration says should run programs.
+///
+/// # Errors
+/// [`NoRuntime`] when it cannot be had.
+pub(crate) fn engine(config: &Config, environment: &Environment) -> anyhow::Result<Engine> {
     let row = &config.runtime.value;
-    let placement = match row.placement.unwrap_or_else(default_placement) {
+    let placement = row.placement.unwrap_or_else(default_placement);
+    if placement == PlacementChoice::Thread && config.sandbox.value == SandboxChoice::Required {
+        let message =
+            "`sandbox: required` cannot be had with `placement: thread`: a thread shares this process";
+        return Err(NoRuntime(message.to_owned()).into());
+    }
+    let requirement = match config.sandbox.value {
+        SandboxChoice::Required => Requirement::Required,
+        SandboxChoice::Preferred => Requirement::Preferred,
+        SandboxChoice::Off => Requirement::Off,
+    };
+    match row.engine {
+        EngineChoice::V8 => v8(row, requirement, environment),
+        EngineChoice::Auto | EngineChoice::Quickjs => quickjs(row, placement, requirement, environment),
+    }
+}
+
+fn quickjs(
+    row: &RuntimeRow,
+    placement: PlacementChoice,
+    requirement: Requirement,
+    environment: &Environment,
+) -> anyhow::Result<Engine> {
+    let placement = match placement {
         PlacementChoice::Thread => Placement::Thread,
         PlacementChoice::Worker => Placement::Worker(WorkerConfig {
             program: environment.program.clone(),
             args: vec![OsString::from(crate::WORKER)],
             standbys: row.standbys as usize,
-            requirement: match config.sandbox.value {
-                SandboxChoice::Required => Requirement::Required,
-                SandboxChoice::Preferred => Requirement::Preferred,
-                SandboxChoice::Off => Requirement::Off,
-            },
+            requirement,
         }),
     };
-    if matches!(placement, Placement::Thread) && config.sandbox.value == SandboxChoice::Required {
-        return Err(NoRuntime(
-            "`sandbox: required` cannot be had with `placement: thread`: a thread shares this process"
-                .to_owned(),
-        )
-        .into());
-    }
     let config = QuickJsConfig {
         placement,
         limits: row.limits(),
         json: row.json,
     };
     let runtime = QuickJsRuntime::new(config).map_err(|error| NoRuntime(error.to_string()))?;
-    Ok(Arc::new(runtime))
+    Ok(Engine {
+        runtime: Arc::new(runtime),
+        name: "quickjs".to_owned(),
+    })
+}
+
+fn v8(row: &RuntimeRow, requirement: Requirement, environment: &Environment) -> anyhow::Result<Engine> {
+    if row.placement == Some(PlacementChoice::Thread) {
+        let message =
+            "`engine: v8` runs in a process of its own; leave `placement` out, or take `engine: quickjs`";
+        return Err(NoRuntime(message.to_owned()).into());
+    }
+    let config = NodeConfig {
+        program: row.node.clone(),
+        search_path: environment.variable("PATH").map(OsString::from),
+        standbys: row.standbys as usize,
+        requirement,
+        limits: row.limits(),
+        json: row.json,
+        ..NodeConfig::default()
+    };
+    let runtime = NodeRuntime::new(config).map_err(|error| NoRuntime(format!("engine v8: {error}")))?;
+    let name = runtime.describe();
+    Ok(Engine {
+        runtime: Arc::new(runtime),
+        name,
+    })
+}
+
+/// What runs programs, and what people call it.
+pub(crate) struct Engine {
+    pub(crate) runtime: Arc<dyn CodeRuntime>,
+    pub(crate) name: String,
 }
 
 /// Returns a runtime that only lends its description, for commands that run nothing.

@@ -100,6 +100,9 @@ pub(crate) enum SandboxChoice {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct RuntimeRow {
     pub(crate) engine: EngineChoice,
+    /// The Node of `engine: v8`; the first one on the search path when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<PathBuf>,
     pub(crate) placement: Option<PlacementChoice>,
     pub(crate) json: JsonMode,
     /// Children kept ready; 0 forks each when it is needed.
@@ -120,6 +123,7 @@ impl Default for RuntimeRow {
         let limits = Limits::default();
         Self {
             engine: EngineChoice::Auto,
+            node: None,
             placement: None,
             json: JsonMode::Standard,
             standbys: 2,
@@ -153,9 +157,12 @@ impl RuntimeRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EngineChoice {
+    /// QuickJS.
     #[default]
     Auto,
     Quickjs,
+    /// An installed Node.
+    V8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -189,6 +189,7 @@ fn choose(config: &mut Config, choice: &RuntimeChoice) {
         config.runtime.value.engine = match engine {
             EngineArg::Auto => EngineChoice::Auto,
             EngineArg::Quickjs => EngineChoice::Quickjs,
+            EngineArg::V8 => EngineChoice::V8,
         };
         config.runtime.origin = Origin::CommandLine("--engine");
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: DemoArgs, environment: &Environment) -> anyhow::Re
         }
     };
     let config = environment.defaults(&args.runtime);
-    let runtime = crate::assemble::runtime(&config, environment)?;
+    let runtime = crate::assemble::engine(&config, environment)?.runtime;
     let registry = Registry::new();
     let root =
         Root::open(&folder).with_context(|| format!("cannot read the documents in {}", folder.display()))?;

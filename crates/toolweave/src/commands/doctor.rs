@@ -66,7 +66,7 @@ pub(crate) async fn run(args: DoctorArgs, environment: &Environment) -> anyhow::
                 }
                 Ok(assembly) => {
                     let spinner = environment.terminal.spinner("checking");
-                    if !runs(&assembly.toolbox, &mut checks).await {
+                    if !runs(&assembly, &mut checks).await {
                         status = ExitStatus::NoRuntime;
                     }
                     spinner.finish_and_clear();
@@ -124,7 +124,8 @@ fn configuration(config: &Config) -> Check {
 }
 
 /// Runs two small programs: the first pays for the warm parent, the second shows what every later one costs.
-async fn runs(toolbox: &Toolbox, checks: &mut Vec<Check>) -> bool {
+async fn runs(assembly: &Assembly, checks: &mut Vec<Check>) -> bool {
+    let toolbox = &assembly.toolbox;
     let first = program(toolbox).await;
     let started = Instant::now();
     let second = program(toolbox).await;
@@ -152,7 +153,8 @@ async fn runs(toolbox: &Toolbox, checks: &mut Vec<Check>) -> bool {
         checks.push(ok(
             "runtime",
             format!(
-                "quickjs in a {}: a program ran in {}",
+                "{} in a {}: a program ran in {}",
+                assembly.engine,
                 usage.isolation.as_str(),
                 human_duration(took)
             ),

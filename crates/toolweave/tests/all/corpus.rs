@@ -18,16 +18,47 @@ const OUR_CHOICES: &[(&str, &str)] = &[(
 #[test]
 fn every_program_gives_its_outcome_in_a_worker() {
     if cfg!(target_os = "linux") {
-        all_programs("worker");
+        all_programs("placement: worker");
     }
 }
 
 #[test]
 fn every_program_gives_its_outcome_in_a_thread() {
-    all_programs("thread");
+    all_programs("placement: thread");
 }
 
-fn all_programs(placement: &str) {
+#[test]
+fn every_program_gives_its_outcome_on_v8() {
+    if node_is_new_enough() {
+        all_programs("engine: v8");
+    }
+}
+
+fn node_is_new_enough() -> bool {
+    let output = std::process::Command::new("node").arg("--version").output();
+    let version = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let major = version
+        .trim()
+        .trim_start_matches('v')
+        .split('.')
+        .next()
+        .and_then(|major| major.parse::<u32>().ok());
+    let enough = cfg!(target_os = "linux") && major.is_some_and(|major| major >= 20);
+    if !enough {
+        #[expect(
+            clippy::print_stderr,
+            reason = "the reason of a skipped test belongs into its output"
+        )]
+        {
+            eprintln!("skipped: no Node 20 or later on a Linux system");
+        }
+    }
+    enough
+}
+
+fn all_programs(runtime: &str) {
     let Some(folder) = corpus_dir(env!("CARGO_MANIFEST_DIR")) else {
         return;
     };
@@ -41,7 +72,7 @@ fn all_programs(placement: &str) {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(why) = one_program(program, placement, data) {
+                    if let Err(why) = one_program(program, runtime, data) {
                         wrong
                             .lock()
                             .expect("no panic")
@@ -62,10 +93,10 @@ fn all_programs(placement: &str) {
     );
 }
 
-fn one_program(program: &Program, placement: &str, data: &str) -> Result<(), String> {
+fn one_program(program: &Program, runtime: &str, data: &str) -> Result<(), String> {
     let desk = Desk::new();
     let limits = program.sidecar.limits;
-    let mut config = format!("runtime:\n  placement: {placement}\n");
+    let mut config = format!("runtime:\n  {runtime}\n");
     let limits = [
         ("computeMs", limits.compute_ms),
         ("maxWallMs", limits.max_wall_ms),
