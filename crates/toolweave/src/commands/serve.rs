@@ -18,7 +18,10 @@ pub(crate) async fn run(args: ServeArgs, environment: &Environment) -> anyhow::R
     };
     let assembly = Assembly::start(&config, environment, overrides).await?;
     // A missing runtime is an error now, not at the client's first request.
-    assembly.toolbox.present().map_err(crate::NoRuntime::from)?;
+    if let Err(error) = assembly.toolbox.present() {
+        assembly.shutdown(&environment.terminal).await;
+        return Err(crate::NoRuntime::from(error).into());
+    }
     let gateway = GatewayConfig {
         upstreams: Some(assembly.upstreams().clone()),
         ..GatewayConfig::default()
