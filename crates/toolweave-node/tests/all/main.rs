@@ -5,6 +5,7 @@
 mod attacks;
 mod differences;
 mod lifecycle;
+mod realm;
 mod support;
 
 #[path = "../../../toolweave-quickjs/tests/all/globals.rs"]
