@@ -217,7 +217,8 @@ async fn the_common_forms_give_v8s_answers() {
     let answers: Vec<serde_json::Value> = serde_json::from_str(&outcome(&result)).expect("a list");
     let mut wrong = String::new();
     for ((expression, expected), answer) in ANSWERS.iter().zip(&answers) {
-        if answer.to_string() != *expected {
+        let answer = answer.to_string();
+        if answer != *expected {
             wrong += &format!("\n{expression}\n  gave   {answer}\n  wanted {expected}");
         }
     }
