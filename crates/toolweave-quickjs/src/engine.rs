@@ -165,10 +165,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes the C library look up the time zone.
-    pub(crate) fn touch_local_time(&self) {
+    /// Does what is otherwise done on first use: looks up the time zone, and makes `Intl`.
+    pub(crate) fn warm_thoroughly(&self) {
         let ctx = self.ctx();
-        if let Err(thrown) = ctx.eval("new Date(0).getTimezoneOffset()\0", c"<warm>", 1) {
+        if let Err(thrown) = ctx.eval("new Date(0).getTimezoneOffset(); Intl\0", c"<warm>", 1) {
             let _ = ctx.forget_exception(thrown);
         }
     }
@@ -594,7 +594,9 @@ impl<'e> Run<'e> {
     fn settle(&self, text: &ProgramText<'_>, main: &Value<'e>) -> GuestEnd {
         loop {
             self.run_microtasks();
-            if let Some(end) = self.stopped() {
+            if self.state.must_stop()
+                && let Some(end) = self.stopped()
+            {
                 return end;
             }
             if let Some(thrown) = self.state.uncaught.take() {
@@ -609,6 +611,10 @@ impl<'e> Run<'e> {
                     return self.failed(text, &main.promise_result());
                 }
                 PromiseState::Pending => {}
+            }
+            if self.memory.was_ever_exhausted() && self.has_nothing_to_wait_for() {
+                // The engine could not queue what would have gone on. Nobody will ever wake this program.
+                return self.out_of_memory();
             }
             self.macrotask();
         }
@@ -642,7 +648,10 @@ impl<'e> Run<'e> {
             }
             return;
         }
-        let until = self.state.timers.borrow().next_due();
+        // A program at its memory cap is looked at again when its grace is over.
+        let grace = self.state.exhausted_since.get().map(|since| since + MEMORY_GRACE);
+        let next = self.state.timers.borrow().next_due();
+        let until = next.into_iter().chain(grace).min();
         let event = self.state.with_port(self.ctx, |port| Ok(port.wait(until)));
         self.state.timers.borrow_mut().start_round();
         match event {
@@ -651,6 +660,12 @@ impl<'e> Run<'e> {
             Ok(Event::Gone) => self.state.stop.set(Some(Stop::Over)),
             Err(Thrown) => drop(self.ctx.take_exception()),
         }
+    }
+
+    fn has_nothing_to_wait_for(&self) -> bool {
+        self.state.calls.borrow().is_empty()
+            && self.state.early.borrow().is_empty()
+            && self.state.timers.borrow().next_due().is_none()
     }
 
     fn answer(&self, id: u32, outcome: Result<String, String>) {

@@ -150,6 +150,7 @@ const NATIVES: &[(&CStr, i32, Place, Native)] = &[
     (c"collate", 4, Place::Prelude, intl::collate),
     (c"roundDecimal", 6, Place::Prelude, intl::round_decimal),
     (c"localDecimal", 3, Place::Prelude, intl::local_decimal),
+    (c"loadIntl", 0, Place::Prelude, load_intl),
     (c"zone", 2, Place::Prelude, intl::zone),
 ];
 
@@ -207,8 +208,6 @@ pub(crate) fn install(ctx: Ctx<'_>, runtime: NonNull<qjs::JSRuntime>) -> JsResul
     global.get_str(c"Error")?.delete("prepareStackTrace")?;
     let prelude = run_once_compiled(ctx, &PRELUDE, concat!(include_str!("prelude.js"), "\0"))?;
     let helpers = prelude.call(&ctx.undefined(), &[&natives, &global])?;
-    let locale = run_once_compiled(ctx, &INTL, concat!(include_str!("intl.js"), "\0"))?;
-    locale.call(&ctx.undefined(), &[&natives, &global])?;
     Intrinsics::gather(ctx, &helpers, namespace_class, unknown_class)
 }
 
@@ -245,6 +244,11 @@ fn random<'r>(ctx: Ctx<'r>, _: &Value<'r>, _: &Args<'_, 'r>) -> JsResult<Value<'
 /// Milliseconds since the run began.
 fn now<'r>(ctx: Ctx<'r>, _: &Value<'r>, _: &Args<'_, 'r>) -> JsResult<Value<'r>> {
     Ok(ctx.number(State::of(ctx).origin.get().elapsed().as_secs_f64() * 1000.0))
+}
+
+/// The function that makes `Intl`, most of which most programs never need.
+fn load_intl<'r>(ctx: Ctx<'r>, _: &Value<'r>, _: &Args<'_, 'r>) -> JsResult<Value<'r>> {
+    run_once_compiled(ctx, &INTL, concat!(include_str!("intl.js"), "\0"))
 }
 
 /// The engine class of an object, which a program cannot forge.

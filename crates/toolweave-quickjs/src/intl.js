@@ -1,15 +1,14 @@
 // `Intl` and the `toLocale...` methods: what V8 answers for the forms that programs use, in English first of all.
 //
 // Numbers and collation work in every locale, since the digits come from ICU4X. Dates know the locales in `dateLocales`; month
-// and weekday names are English. What is not known is a RangeError that says so, never a wrong answer.
-(function (native, global) {
+// and weekday names are English. What is not known is a RangeError that says so, never a wrong answer. Evaluated when a program
+// first asks for any of it.
+(function (native) {
   "use strict";
 
   const { apply, defineProperty } = Reflect;
   const getTime = Date.prototype.getTime;
   const getTimezoneOffset = Date.prototype.getTimezoneOffset;
-  const numberValueOf = Number.prototype.valueOf;
-  const bigintValueOf = BigInt.prototype.valueOf;
   const { isNaN, isFinite } = Number;
   const define = (object, name, value) =>
     defineProperty(object, name, { value, writable: true, configurable: true, enumerable: false });
@@ -72,25 +71,16 @@
     return { locale, letters, sensitivity, caseFirst, numeric: Boolean(options.numeric) };
   };
 
-  define(String.prototype, "localeCompare", {
-    localeCompare(that, locales, options) {
-      if (this === undefined || this === null) throw new TypeError("localeCompare called on null or undefined");
-      if (locales === undefined && options === undefined) return native.collate(DEFAULT, "v", String(this), String(that));
-      const { locale, letters } = collation(locales, options);
-      return native.collate(locale, letters, String(this), String(that));
-    },
-  }.localeCompare);
+  const localeCompare = (a, b, locales, options) => {
+    const { locale, letters } = collation(locales, options);
+    return native.collate(locale, letters, a, b);
+  };
 
-  for (const name of ["toLocaleLowerCase", "toLocaleUpperCase"]) {
-    const convert = String.prototype[name];
-    define(String.prototype, name, {
-      [name](locales) {
-        const locale = locales === undefined ? DEFAULT : resolveLocale(locales);
-        if (["tr", "az", "lt"].includes(languageOf(locale))) unavailable(`Letter case in the locale ${locale} is`);
-        return apply(convert, this, []);
-      },
-    }[name]);
-  }
+  // Throws where letters change case in a way of the locale's own.
+  const checkCase = (locales) => {
+    const locale = resolveLocale(locales);
+    if (["tr", "az", "lt"].includes(languageOf(locale))) unavailable(`Letter case in the locale ${locale} is`);
+  };
 
   class Collator {
     #options;
@@ -381,13 +371,6 @@
   const defaultNumber = numberOptions(undefined, undefined);
   const localNumber = (value, locales, options) =>
     joined(numberParts(locales === undefined && options === undefined ? defaultNumber : numberOptions(locales, options), value));
-  define(Number.prototype, "toLocaleString", {
-    toLocaleString(locales, options) { return localNumber(apply(numberValueOf, this, []), locales, options); },
-  }.toLocaleString);
-  define(BigInt.prototype, "toLocaleString", {
-    toLocaleString(locales, options) { return localNumber(apply(bigintValueOf, this, []), locales, options); },
-  }.toLocaleString);
-
   // ---- dates -----------------------------------------------------------------------------------------------------------
 
   const months = [
@@ -652,17 +635,10 @@
     return minutes % 60 === 0 ? `Etc/GMT${minutes > 0 ? "+" : "-"}${Math.abs(minutes / 60)}` : "UTC";
   };
 
-  for (const [name, required, defaults] of [
-    ["toLocaleString", "any", "all"], ["toLocaleDateString", "date", "date"], ["toLocaleTimeString", "time", "time"],
-  ]) {
-    define(Date.prototype, name, {
-      [name](locales, options) {
-        const ms = apply(getTime, this, []);
-        const resolved = dateOptions(locales, options, required, defaults);
-        return isNaN(ms) ? "Invalid Date" : joined(dateParts(resolved, ms));
-      },
-    }[name]);
-  }
+  const localDate = (ms, locales, options, required, defaults) => {
+    const resolved = dateOptions(locales, options, required, defaults);
+    return isNaN(ms) ? "Invalid Date" : joined(dateParts(resolved, ms));
+  };
 
   // ---- words -----------------------------------------------------------------------------------------------------------
 
@@ -773,5 +749,5 @@
   }
   define(Intl, "getCanonicalLocales", (locales) => canonicalList(locales));
   defineProperty(Intl, Symbol.toStringTag, { value: "Intl", configurable: true });
-  define(global, "Intl", Intl);
+  return { Intl, checkCase, localeCompare, localNumber, localDate };
 })

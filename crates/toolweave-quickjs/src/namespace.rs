@@ -316,6 +316,10 @@ struct Target<'a> {
 }
 
 impl Calls {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Settles the promise of a call. Unknown ids are ignored.
     pub(crate) fn settle(
         ctx: Ctx<'_>,

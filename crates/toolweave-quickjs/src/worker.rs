@@ -178,7 +178,7 @@ fn warm() -> Result<Engine, crate::WarmError> {
     unsafe { std::env::set_var("TZ", "UTC0") };
     let engine = Engine::warm();
     if let Ok(engine) = &engine {
-        engine.touch_local_time();
+        engine.warm_thoroughly();
     }
     // SAFETY: as above.
     unsafe { std::env::remove_var("TZ") };
