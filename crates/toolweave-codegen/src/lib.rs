@@ -20,6 +20,8 @@ mod typescript;
 
 use serde_json::Value;
 
+pub use print::MARK;
+
 /// A tool as the declarations show it.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolDecl<'a> {
@@ -109,6 +111,14 @@ impl Language {
 /// sorted by UTF-16 units. Of several tools with one name the first is shown.
 pub fn declarations(tools: &[ToolDecl<'_>], detail: Detail) -> String {
     typescript::declarations(tools, detail)
+}
+
+/// Returns the declarations of `tools` for a compiler that checks programs, not for a reader. They differ from those that
+/// a model sees where a complaint would be no mistake: what is unknown or was only observed may be anything. Every object
+/// type has the optional member [`MARK`], so that a message tells whether it is about a tool, and `tools` is of the
+/// type `Tools`.
+pub fn checked(tools: &[ToolDecl<'_>]) -> String {
+    typescript::checked(tools)
 }
 
 /// Returns a tool in one line, `name(args: {...}): Promise<...>`, of at most [`limits::MAX_SIGNATURE_CHARS`]

@@ -7,6 +7,9 @@ use crate::limits::MAX_INDENT_LEVELS;
 use crate::pool::{Declared, Plan, Pool};
 use crate::text;
 
+/// The name of a member that no value has, by which a compiler's message shows that it is about one of these types.
+pub const MARK: &str = "~";
+
 /// An object stays on one line up to this column.
 const LINE_CHARS: usize = 100;
 
@@ -17,6 +20,8 @@ pub(crate) enum Layout {
     Lines,
     /// Always one line.
     OneLine,
+    /// One line, for a compiler: every object has the member [`MARK`], and what is unknown may be anything.
+    Marked,
     /// One line without names for types. What is beyond these numbers is left out.
     Brief(Brief),
 }
@@ -158,6 +163,7 @@ impl<'p> Printer<'p> {
         let pool = self.pool;
         match pool.get(id) {
             Ty::Never => out.push_str("never"),
+            Ty::Unknown if self.layout == Layout::Marked => out.push_str("any"),
             Ty::Unknown => out.push_str("unknown"),
             Ty::Json => out.push_str("JsonValue"),
             Ty::Null => out.push_str("null"),
@@ -249,7 +255,7 @@ impl<'p> Printer<'p> {
                 out.push_str("{…}");
                 return;
             }
-            Layout::Brief(_) | Layout::OneLine => false,
+            Layout::Brief(_) | Layout::OneLine | Layout::Marked => false,
             Layout::Lines => {
                 let measure = self.plan.measure(id);
                 measure.commented || column + measure.length > LINE_CHARS
@@ -272,8 +278,19 @@ impl<'p> Printer<'p> {
                 true => properties.iter().partition(|property| !property.optional),
                 false => (properties.iter().collect(), Vec::new()),
             };
+            let mut open = "{ ";
+            // A schema may name a member like the mark; it keeps its own type then.
+            let taken = || {
+                properties
+                    .iter()
+                    .any(|property| property.name.trim_matches('"') == MARK)
+            };
+            if self.layout == Layout::Marked && !taken() {
+                out.push_str(&format!("{{ \"{MARK}\"?: never"));
+                open = "; ";
+            }
             for (at, property) in required.into_iter().chain(optional).take(most).enumerate() {
-                out.push_str(if at == 0 { "{ " } else { "; " });
+                out.push_str(if at == 0 { open } else { "; " });
                 out.push_str(&property.name);
                 out.push_str(if property.optional { "?: " } else { ": " });
                 self.write(out, property.ty, Binding::Alone, margin, column);

@@ -90,6 +90,76 @@ pub(crate) fn declarations(tools: &[ToolDecl<'_>], detail: Detail) -> String {
     out
 }
 
+/// What a compiler is told instead of [`JSON`] and the head of [`TOOLS`].
+const CHECKED: &str = "\
+type JsonValue = any;
+type JsonObject = { [key: string]: any };
+type ToolName = keyof ToolArgsMap;
+declare class ToolCallError extends Error { toolName: string }
+";
+
+/// The functions of discovery, with and without the `$`.
+const CHECKED_DISCOVERY: [(&str, &str); 4] = [
+    ("list", "(): string[]"),
+    (
+        "search",
+        "(query: any, options?: { limit?: number }): Promise<Array<{ name: string; description: string; signature: string }>>",
+    ),
+    ("help", "(name: any): Promise<string>"),
+    ("call", "(name: string, args?: any): Promise<any>"),
+];
+
+pub(crate) fn checked(tools: &[ToolDecl<'_>]) -> String {
+    let tools = sorted(tools);
+    let mut pool = Pool::new();
+    let mut entries = Vec::new();
+    for tool in &tools {
+        let input = pool.add(&convert(tool.input, Root::Arguments, Comments::Drop));
+        let declared = match tool.output {
+            Output::Declared(_) => output_schema(tool).map(|(schema, _)| schema),
+            Output::Observed(_) | Output::Unknown => None,
+        };
+        let output = declared.map(|schema| pool.add(&convert(schema, Root::Value, Comments::Drop)));
+        entries.push((tool.name, input, output));
+    }
+    let mut roots = Vec::new();
+    for &(_, input, output) in &entries {
+        roots.push((pool.undocumented(input).1, ARGUMENTS));
+        roots.extend(output.map(|output| (pool.undocumented(output).1, RESULT)));
+    }
+    let plan = pool.plan(&roots);
+    let mut printer = Printer::new(&pool, &plan, Layout::Marked);
+    let (mut members, mut arguments, mut outputs) = (String::new(), String::new(), String::new());
+    for (name, input, output) in entries {
+        write_entry(&mut arguments, &pool, &mut printer, name, None, input);
+        if let Some(output) = output {
+            write_entry(&mut outputs, &pool, &mut printer, name, None, output);
+        }
+        let optional = if printer.takes_nothing(input) { "?" } else { "" };
+        let key = text::quote(name);
+        let result = match output {
+            Some(_) => format!("ToolOutputMap[{key}]"),
+            None => "any".to_owned(),
+        };
+        members.push_str(&format!(
+            "  {}: (args{optional}: ToolArgsMap[{key}]) => Promise<{result}>;\n",
+            text::member(name)
+        ));
+    }
+    for (name, rest) in CHECKED_DISCOVERY {
+        for name in [format!("${name}"), name.to_owned()] {
+            if name != "call" && tools.iter().all(|tool| tool.name != name) {
+                members.push_str(&format!("  {name}{rest};\n"));
+            }
+        }
+    }
+    format!(
+        "{CHECKED}interface ToolArgsMap {{\n{arguments}}}\ninterface ToolOutputMap {{\n{outputs}}}\n{}interface Tools \
+         {{\n{members}}}\ndeclare const tools: Tools;\ndeclare const sdk: Tools;\n",
+        printer.declarations()
+    )
+}
+
 pub(crate) fn signature(tool: &ToolDecl<'_>) -> String {
     let mut pool = Pool::new();
     let input = pool.add(&convert(tool.input, Root::Arguments, Comments::Drop));
