@@ -20,6 +20,7 @@ mod literal;
 mod nesting;
 mod parse;
 mod position;
+mod span;
 mod strip;
 mod walk;
 
@@ -30,6 +31,7 @@ pub use error::{ErrorKind, ProgramError};
 pub use form::Form;
 pub use literal::Literal;
 pub use nesting::MAX_NESTING;
+pub use span::Span;
 
 use fence::Reading;
 use form::Refusal;
@@ -46,6 +48,8 @@ pub struct Prepared {
     /// The body of an async function in strict mode: `await` and `return` are allowed at its top level. It is
     /// meant to be run as `(async () => {"use strict"; BODY` and `})` on a line of its own.
     pub javascript: String,
+    /// The same body before its types were erased, for a type checker.
+    pub typescript: String,
     /// How the program was written.
     pub form: Form,
     /// Slips that do not stop the program, by place.
@@ -67,14 +71,18 @@ struct Map {
 
 impl Map {
     fn back(&self, line: u32, column: u32) -> Option<(u32, u32)> {
-        let (mut line, mut column) = match &self.transform {
+        let (line, column) = match &self.transform {
             Some(transform) => transform.back(line, column)?,
             None => (line, column),
         };
+        Some(self.before_types(line, column))
+    }
+
+    fn before_types(&self, mut line: u32, mut column: u32) -> (u32, u32) {
         for shifts in self.shifts.iter().rev() {
             (line, column) = shifts.back(line, column);
         }
-        Some((line, column))
+        (line, column)
     }
 }
 
@@ -89,6 +97,22 @@ impl Prepared {
         }
         let (line, column) = self.map.back(line, column)?;
         (line <= self.lines.count()).then_some((line, column))
+    }
+
+    /// Returns the place in the model's own text of a place in [`Prepared::typescript`], counted alike.
+    pub fn typescript_position(&self, line: u32, column: u32) -> Option<(u32, u32)> {
+        if line == 0 || column == 0 {
+            return None;
+        }
+        let (line, column) = self.map.before_types(line, column);
+        (line <= self.lines.count()).then_some((line, column))
+    }
+
+    /// Returns the parts of [`Prepared::typescript`] whose failures the program deals with itself: what it tries, and
+    /// promises with a handler. Reads the program once more, so ask only where it matters.
+    pub fn handled(&self) -> Vec<Span> {
+        let levels = nesting::stack_levels(&self.typescript);
+        guard::guarded(levels, || span::handled(&self.typescript)).unwrap_or_default()
     }
 
     /// Returns a line of the model's text with a caret below the column, ready to print.
@@ -128,6 +152,7 @@ pub fn prepare(text: &str) -> Result<Prepared, ProgramError> {
         Ok(Ok(done)) => {
             let Done {
                 javascript,
+                typescript,
                 form,
                 findings,
                 calls,
@@ -136,6 +161,7 @@ pub fn prepare(text: &str) -> Result<Prepared, ProgramError> {
             let text = text.into_owned();
             return Ok(Prepared {
                 javascript,
+                typescript,
                 form,
                 findings,
                 calls,
@@ -199,6 +225,7 @@ fn nested_message(why: Nested) -> String {
 /// A program that passed.
 struct Done {
     javascript: String,
+    typescript: String,
     form: Form,
     findings: Vec<Finding>,
     calls: Vec<StaticCall>,
@@ -407,6 +434,7 @@ fn finish(source: &str, lines: &Lines, parsed: &Parsed, before: Shifts) -> Resul
     };
     Ok(Done {
         javascript: stripped.javascript,
+        typescript: body,
         form: plan.form,
         findings,
         calls,
