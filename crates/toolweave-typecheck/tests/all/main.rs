@@ -1,0 +1,6 @@
+//! What the compiler says about programs, and what happens when it does not say anything.
+
+mod complaints;
+mod robust;
+mod search;
+mod support;
