@@ -111,6 +111,9 @@ impl Prepared {
     /// Returns the parts of [`Prepared::typescript`] whose failures the program deals with itself: what it tries, and
     /// promises with a handler. Reads the program once more, so ask only where it matters.
     pub fn handled(&self) -> Vec<Span> {
+        if nesting::limit(&self.typescript).is_some() {
+            return Vec::new();
+        }
         let levels = nesting::stack_levels(&self.typescript);
         guard::guarded(levels, || span::handled(&self.typescript)).unwrap_or_default()
     }

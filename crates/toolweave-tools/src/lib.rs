@@ -19,6 +19,7 @@ mod search;
 mod text;
 mod tool;
 mod toolbox;
+mod typecheck;
 
 pub use output::render_value;
 pub use policy::{Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict};

@@ -32,7 +32,7 @@ pub(crate) struct Ready {
     pub(crate) warnings: Vec<String>,
     /// Said only when the program gave nothing.
     no_result: Vec<String>,
-    prepared: Prepared,
+    pub(crate) prepared: Prepared,
 }
 
 /// A program that must not run.

@@ -15,6 +15,7 @@ use toolweave_runtime::json::JsonError;
 use toolweave_runtime::{CodeRuntime, FailureKind, FunctionTable, Json, Limits, Misuse, RunRequest, Usage};
 use toolweave_session as session;
 use toolweave_session::Recorder;
+use toolweave_typecheck::{CheckPrograms, Declarations};
 
 use crate::pipeline::{self, Done, Env};
 use crate::policy::{Approver, CallView, Policy};
@@ -23,7 +24,7 @@ use crate::run::{self, Run};
 use crate::search::Index;
 use crate::{
     CallContext, Content, Effect, ErrorCode, ProgressSink, RUN_CODE, Registry, ToolError, ToolOutput, output,
-    program, sdk,
+    program, sdk, typecheck,
 };
 
 /// How tools are presented to a model.
@@ -232,6 +233,7 @@ pub struct Toolbox {
     runtime: Option<Arc<dyn CodeRuntime>>,
     config: Arc<ToolboxConfig>,
     env: Arc<Env>,
+    typecheck: Option<Arc<dyn CheckPrograms>>,
     derived: Arc<Mutex<Derived>>,
 }
 
@@ -242,6 +244,7 @@ struct Derived {
     sections: HashMap<&'static str, SdkSection>,
     index: Option<Arc<Index>>,
     bindings: Option<Arc<FunctionTable>>,
+    declarations: Option<Declarations>,
 }
 
 /// The deepest value that is handed to a client as structured content; many JSON readers stop soon after.
@@ -270,6 +273,7 @@ impl Toolbox {
             runtime,
             config: Arc::new(config),
             env: Arc::new(env),
+            typecheck: None,
             derived: Arc::default(),
         }
     }
@@ -310,6 +314,15 @@ impl Toolbox {
         };
         Self {
             env: Arc::new(env),
+            ..self
+        }
+    }
+
+    /// Checks the types of programs before they run. Without this nothing is checked, at no cost.
+    #[must_use]
+    pub fn with_typecheck(self, typecheck: Arc<dyn CheckPrograms>) -> Self {
+        Self {
+            typecheck: Some(typecheck),
             ..self
         }
     }
@@ -454,7 +467,11 @@ impl Toolbox {
     pub async fn run_program(&self, request: ProgramRequest) -> Result<ProgramReport, ModeError> {
         let runtime = Arc::clone(self.needed_runtime()?);
         let snapshot = self.registry.snapshot();
-        let report = match program::prepare(&request.code, &snapshot) {
+        let ready = match program::prepare(&request.code, &snapshot) {
+            Ok(ready) => self.type_checked(&snapshot, ready, &request).await,
+            Err(refused) => Err(refused),
+        };
+        let report = match ready {
             Err(refused) => ProgramReport {
                 result: None,
                 logs: Vec::new(),
@@ -472,6 +489,30 @@ impl Toolbox {
 
     pub(crate) fn env(&self) -> &Env {
         &self.env
+    }
+
+    async fn type_checked(
+        &self,
+        snapshot: &Snapshot,
+        mut ready: program::Ready,
+        request: &ProgramRequest,
+    ) -> Result<program::Ready, program::Refused> {
+        let Some(checker) = &self.typecheck else {
+            return Ok(ready);
+        };
+        let declarations = self.derived(snapshot).declarations.clone();
+        let declarations = declarations.unwrap_or_else(|| {
+            let made = typecheck::declarations(snapshot);
+            self.derived(snapshot).declarations = Some(made.clone());
+            made
+        });
+        match typecheck::check(&**checker, &declarations, &mut ready, &request.cancel).await {
+            Ok(()) => Ok(ready),
+            Err(error) => Err(program::Refused {
+                error,
+                warnings: ready.into_warnings(true),
+            }),
+        }
     }
 
     async fn run_ready(

@@ -35,8 +35,10 @@ pub struct Version {
 pub struct Compiler {
     /// As it was found or named.
     path: PathBuf,
-    /// What is started: the native program where it is found, which needs no Node.
-    program: PathBuf,
+    /// The file that the path leads to.
+    real: PathBuf,
+    /// The program proper, which needs no Node.
+    native: Option<PathBuf>,
     /// Where the package says so.
     version: Option<Version>,
 }
@@ -85,13 +87,15 @@ impl Compiler {
         let Some((folder, package)) = package else {
             return Some(Self {
                 path: path.to_owned(),
-                program: real,
+                real,
+                native: None,
                 version: None,
             });
         };
         Some(Self {
             path: path.to_owned(),
-            program: native(&folder).unwrap_or(real),
+            real,
+            native: native(&folder),
             version: Version::parse(&package.version),
         })
     }
@@ -103,12 +107,17 @@ impl Compiler {
 
     /// Returns what is started.
     pub fn program(&self) -> &Path {
-        &self.program
+        self.native.as_deref().unwrap_or(&self.real)
     }
 
     /// Returns the version, where the package says one.
     pub fn version(&self) -> Option<Version> {
         self.version
+    }
+
+    /// Says whether a script is started, which has to find its interpreter.
+    pub fn is_script(&self) -> bool {
+        self.native.is_none()
     }
 
     /// Says whether this is surely too old.

@@ -253,10 +253,17 @@ enum Kind {
 impl Kind {
     fn of(text: &str) -> Self {
         let text = text.trim();
-        if is_union(text) || text.contains(" & ") {
+        let parts = split(text, '&');
+        if parts.len() > 1 {
+            let all_objects = parts.iter().all(|part| Self::of(part) == Self::Object);
+            return if all_objects { Self::Object } else { Self::Unclear };
+        }
+        if is_union(text) {
             return Self::Unclear;
         }
         match text {
+            // The name that declarations of tools have for any object.
+            "JsonObject" => return Self::Object,
             "string" => return Self::Primitive("string"),
             "number" => return Self::Primitive("number"),
             "boolean" => return Self::Primitive("boolean"),
@@ -297,8 +304,13 @@ fn is_union(text: &str) -> bool {
     union_members(text).len() > 1
 }
 
-/// Splits a union at its own bars, not at those inside brackets or texts.
+/// Splits a union into its members.
 fn union_members(text: &str) -> Vec<&str> {
+    split(text, '|')
+}
+
+/// Splits a type at its own operators, not at those inside brackets or texts.
+fn split(text: &str, operator: char) -> Vec<&str> {
     let (mut members, mut start, mut depth, mut quoted, mut escaped) = (Vec::new(), 0, 0i32, false, false);
     for (at, c) in text.char_indices() {
         if quoted {
@@ -316,7 +328,7 @@ fn union_members(text: &str) -> Vec<&str> {
             // Not the end of an arrow.
             '>' if text[..at].ends_with('=') => {}
             ')' | ']' | '}' | '>' => depth -= 1,
-            '|' if depth == 0 => {
+            _ if c == operator && depth == 0 => {
                 members.push(text[start..at].trim());
                 start = at + 1;
             }
@@ -501,6 +513,8 @@ mod tests {
             ("Date", Kind::Unclear),
             ("any", Kind::Unclear),
             ("$Doc & { a: string; }", Kind::Unclear),
+            ("{ a: $A & $B; } & JsonObject", Kind::Object),
+            ("{ a: string; } | { b: string; } & JsonObject", Kind::Unclear),
         ];
         for (text, expected) in cases {
             assert_eq!(Kind::of(text), expected, "{text}");

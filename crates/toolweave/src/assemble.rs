@@ -14,9 +14,11 @@ use toolweave_runtime::{CodeRuntime, Isolation};
 use toolweave_sandbox::Requirement;
 use toolweave_session::{NewSession, Recorder};
 use toolweave_tools::{Mode, Registration, Registry, Toolbox, ToolboxConfig};
+use toolweave_typecheck::{CheckPrograms, Compiler, Found, Missing, Policy, TypeChecker};
 
 use crate::config::{
     AccessChoice, Config, EngineChoice, PlacementChoice, RuntimeRow, SandboxChoice, ServerRow,
+    TypecheckChoice,
 };
 use crate::terminal::Terminal;
 use crate::{Environment, NoRuntime};
@@ -41,6 +43,7 @@ pub(crate) struct Assembly {
     unusable: Vec<(String, String)>,
     runtime: Arc<dyn CodeRuntime>,
     recorder: Recorder,
+    typecheck: TypeCheck,
     _builtins: Option<Registration>,
 }
 
@@ -83,6 +86,11 @@ impl Assembly {
             toolbox_config(config, overrides),
         )
         .with_recorder(recorder.clone());
+        let typecheck = typecheck(config, environment)?;
+        let toolbox = match typecheck.checker() {
+            Some(checker) => toolbox.with_typecheck(checker),
+            None => toolbox,
+        };
         let host = UpstreamHost::new(
             environment.variables(),
             environment.surroundings.working_directory.clone(),
@@ -106,8 +114,20 @@ impl Assembly {
             unusable,
             runtime,
             recorder,
+            typecheck,
             _builtins: builtins,
         })
+    }
+
+    /// Starts what the first program would wait for.
+    pub(crate) fn warm(&self) {
+        if let TypeCheck::On { checker, .. } = &self.typecheck {
+            checker.warm();
+        }
+    }
+
+    pub(crate) fn typecheck(&self) -> &TypeCheck {
+        &self.typecheck
     }
 
     /// Waits until every server is there or has failed, and says which have failed.
@@ -317,6 +337,74 @@ fn v8(row: &RuntimeRow, requirement: Requirement, environment: &Environment) -> 
 pub(crate) struct Engine {
     pub(crate) runtime: Arc<dyn CodeRuntime>,
     pub(crate) name: String,
+}
+
+/// How programs are type-checked here.
+pub(crate) enum TypeCheck {
+    On {
+        checker: TypeChecker,
+        found: String,
+    },
+    /// Not, and nothing is wrong with that.
+    Off {
+        why: String,
+    },
+    /// It is required and cannot be had.
+    Missing {
+        why: String,
+    },
+}
+
+impl TypeCheck {
+    fn checker(&self) -> Option<Arc<dyn CheckPrograms>> {
+        match self {
+            Self::On { checker, .. } => Some(Arc::new(checker.clone())),
+            Self::Off { .. } => None,
+            Self::Missing { why } => Some(Arc::new(Missing::new(why.clone()))),
+        }
+    }
+}
+
+/// Finds the compiler. Starts nothing.
+fn typecheck(config: &Config, environment: &Environment) -> anyhow::Result<TypeCheck> {
+    let policy = match config.typecheck.value {
+        TypecheckChoice::Off => {
+            let why = format!("off ({})", config.typecheck.origin);
+            return Ok(TypeCheck::Off { why });
+        }
+        TypecheckChoice::Auto => Policy::Auto,
+        TypecheckChoice::Required => Policy::Required,
+    };
+    let path = environment.variable_os("PATH").unwrap_or_default();
+    let found = match &config.tsc.value {
+        None => Compiler::find(&path),
+        Some(named) => match Compiler::at(named) {
+            None => anyhow::bail!("{}: tsc: there is no file {}", config.tsc.origin, named.display()),
+            Some(compiler) if compiler.is_too_old() => Found::TooOld(compiler),
+            Some(compiler) => Found::Compiler(compiler),
+        },
+    };
+    let described = found.describe();
+    Ok(match (found, policy) {
+        (Found::Compiler(compiler), _) => {
+            // What a script is made of is found on `PATH`; Windows starts nothing without a variable of its own.
+            let needed: &[&str] = match (compiler.is_script(), cfg!(windows)) {
+                (true, true) => &["PATH", "SystemRoot"],
+                (true, false) => &["PATH"],
+                (false, true) => &["SystemRoot"],
+                (false, false) => &[],
+            };
+            let passed = needed
+                .iter()
+                .filter_map(|name| Some((OsString::from(name), environment.variable_os(name)?)));
+            TypeCheck::On {
+                checker: TypeChecker::new(compiler, passed.collect(), policy),
+                found: described,
+            }
+        }
+        (_, Policy::Auto) => TypeCheck::Off { why: described },
+        (_, Policy::Required) => TypeCheck::Missing { why: described },
+    })
 }
 
 /// Returns a runtime that only lends its description, for commands that run nothing.

@@ -29,6 +29,9 @@ pub(crate) struct Config {
     /// The file tools; `None` offers none.
     pub(crate) builtins: Row<Option<BuiltinsRow>>,
     pub(crate) sessions: Row<SessionsRow>,
+    pub(crate) typecheck: Row<TypecheckChoice>,
+    /// The compiler for `typecheck`; `None` looks for `tsc` on `PATH`.
+    pub(crate) tsc: Row<Option<PathBuf>>,
     pub(crate) mcp_servers: BTreeMap<String, Row<ServerRow>>,
     /// The files that were read.
     #[serde(skip)]
@@ -93,6 +96,18 @@ pub(crate) enum SandboxChoice {
     Preferred,
     /// A process of its own, and no lockdown.
     Off,
+}
+
+/// Whether the types of programs are checked before they run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TypecheckChoice {
+    /// Where a compiler is installed.
+    #[default]
+    Auto,
+    Off,
+    /// Refuse to run programs that were not checked.
+    Required,
 }
 
 /// The engine and its limits.
@@ -290,6 +305,8 @@ struct File {
     tools: Option<Spanned<ToolsRow>>,
     builtins: Option<Spanned<BuiltinsRow>>,
     sessions: Option<Spanned<SessionsRow>>,
+    typecheck: Option<Spanned<TypecheckChoice>>,
+    tsc: Option<Spanned<PathBuf>>,
     mcp_servers: Option<BTreeMap<String, Spanned<ServerRow>>>,
 }
 
@@ -327,6 +344,8 @@ impl Config {
             tools: Row::default_of(ToolsRow::default()),
             builtins: Row::default_of(None),
             sessions: Row::default_of(SessionsRow::default()),
+            typecheck: Row::default_of(TypecheckChoice::Auto),
+            tsc: Row::default_of(None),
             mcp_servers: BTreeMap::new(),
             files: Vec::new(),
         }
@@ -398,6 +417,13 @@ impl Config {
             let folder = row.value.folder.as_ref().map(|folder| directory.join(folder));
             let value = SessionsRow { folder, ..row.value };
             self.sessions.set(value, origin(row.referenced.line()));
+        }
+        if let Some(row) = file.typecheck {
+            self.typecheck.set(row.value, origin(row.referenced.line()));
+        }
+        if let Some(row) = file.tsc {
+            let path = directory.join(&row.value);
+            self.tsc.set(Some(path), origin(row.referenced.line()));
         }
         for (name, row) in file.mcp_servers.unwrap_or_default() {
             let place = || format!("{}:{}", path.display(), row.referenced.line());
@@ -570,7 +596,7 @@ fn word_at(text: &str, place: Option<serde_saphyr::Location>) -> String {
 
 /// Explains keys of the design that this version does not have: silently ignoring a policy would be worse than failing.
 fn later_key(key: &str) -> Option<&'static str> {
-    matches!(key, "policy" | "plugins" | "typecheck").then_some(" (planned, not in this version)")
+    matches!(key, "policy" | "plugins").then_some(" (planned, not in this version)")
 }
 
 fn nearest(word: &str, valid: &[&str]) -> String {

@@ -178,6 +178,14 @@ impl Environment {
         clippy::unused_self,
         reason = "the environment is read through the one place that owns it"
     )]
+    pub(crate) fn variable_os(&self, name: &str) -> Option<std::ffi::OsString> {
+        std::env::var_os(name)
+    }
+
+    #[expect(
+        clippy::unused_self,
+        reason = "the environment is read through the one place that owns it"
+    )]
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, String)> {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -39,6 +39,8 @@ fn show(config: &Config, terminal: &Terminal) {
     row(terminal, "tools", &config.tools);
     row(terminal, "builtins", &config.builtins);
     row(terminal, "sessions", &config.sessions);
+    row(terminal, "typecheck", &config.typecheck);
+    row(terminal, "tsc", &config.tsc);
     if !config.mcp_servers.is_empty() {
         terminal.answer("mcpServers:");
     }
@@ -93,6 +95,8 @@ fn show_json(config: &Config, terminal: &Terminal) {
         ("tools", &config.tools.origin),
         ("builtins", &config.builtins.origin),
         ("sessions", &config.sessions.origin),
+        ("typecheck", &config.typecheck.origin),
+        ("tsc", &config.tsc.origin),
     ];
     let origins: serde_json::Map<_, _> = rows
         .into_iter()

@@ -10,7 +10,7 @@ use toolweave_tools::{ProgramReport, ProgramRequest, Toolbox};
 
 use crate::Environment;
 use crate::args::DoctorArgs;
-use crate::assemble::{self, Assembly, Overrides, Server};
+use crate::assemble::{self, Assembly, Overrides, Server, TypeCheck};
 use crate::config::Config;
 use crate::exit_status::ExitStatus;
 use crate::terminal::{Style, Terminal, human_duration};
@@ -70,6 +70,7 @@ pub(crate) async fn run(args: DoctorArgs, environment: &Environment) -> anyhow::
                         status = ExitStatus::NoRuntime;
                     }
                     spinner.finish_and_clear();
+                    checks.push(type_check(assembly.typecheck()));
                     let found = assembly.settled_servers(&environment.terminal).await;
                     if !servers(&found, &mut checks) && status == ExitStatus::Ok {
                         status = ExitStatus::Usage;
@@ -226,6 +227,18 @@ fn servers(servers: &[Server], checks: &mut Vec<Check>) -> bool {
         }
     }
     all_answer
+}
+
+fn type_check(typecheck: &TypeCheck) -> Check {
+    match typecheck {
+        TypeCheck::On { found, .. } => ok("type check", found),
+        TypeCheck::Off { why } => ok("type check", format!("programs run unchecked: {why}")),
+        TypeCheck::Missing { why } => failed(
+            "type check",
+            why,
+            "do that, or set `typecheck: auto`; until then no program runs",
+        ),
+    }
 }
 
 fn presentation(toolbox: &Toolbox) -> Check {

@@ -26,6 +26,7 @@ pub(crate) async fn run(args: ExecArgs, environment: &Environment) -> anyhow::Re
     let code = program_text(&args)?;
     let config = environment.config(&args.source, &args.runtime)?;
     let assembly = Assembly::start(&config, environment, Overrides::default()).await?;
+    assembly.warm();
     assembly.wait_until_ready(terminal).await;
 
     let cancel = CancellationToken::new();

@@ -17,6 +17,7 @@ pub(crate) async fn run(args: ServeArgs, environment: &Environment) -> anyhow::R
         mode: args.mode.map(super::sdk::mode_of),
     };
     let assembly = Assembly::start(&config, environment, overrides).await?;
+    assembly.warm();
     // A missing runtime is an error now, not at the client's first request.
     if let Err(error) = assembly.toolbox.present() {
         assembly.shutdown(&environment.terminal).await;

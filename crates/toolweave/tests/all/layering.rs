@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolweave-program", &[]),
     ("toolweave-codegen", &[]),
     ("toolweave-session", &[]),
+    ("toolweave-typecheck", &[]),
     ("toolweave-testkit", &[]),
     (
         "toolweave-tools",
@@ -18,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolweave-program",
             "toolweave-runtime",
             "toolweave-session",
+            "toolweave-typecheck",
         ],
     ),
     ("toolweave-quickjs", &["toolweave-runtime", "toolweave-sandbox"]),
@@ -36,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolweave-sandbox",
             "toolweave-session",
             "toolweave-tools",
+            "toolweave-typecheck",
         ],
     ),
 ];
