@@ -70,7 +70,7 @@ pub const CODES: &[(u32, Verdict, &str)] = &[
     (
         2339,
         Verdict::Mistake,
-        "a result of a tool has no member of this name",
+        "a result of a tool has no member of this name, and the program goes on from there; a doubt where it only reads it",
     ),
     (
         2551,
@@ -114,11 +114,18 @@ pub(crate) fn judge(raws: &[Raw], program: &str) -> Vec<Complaint> {
         return Vec::new();
     }
     let text = Text::new(program);
-    let added: HashSet<&str> = raws
-        .iter()
-        .filter(|raw| matches!(raw.code, 2339 | 2551) && text.is_written(raw))
-        .filter_map(|raw| quoted(&raw.message))
-        .collect();
+    let missing = raws.iter().filter(|raw| matches!(raw.code, 2339 | 2551));
+    let named = |is: fn(&Text<'_>, &Raw) -> bool| -> HashSet<&str> {
+        missing
+            .clone()
+            .filter(|raw| is(&text, raw))
+            .filter_map(|raw| quoted(&raw.message))
+            .collect()
+    };
+    let names = Names {
+        added: named(|text, raw| text.is_written(raw)),
+        probed: named(|text, raw| text.is_probed(raw)),
+    };
     let mut complaints: Vec<_> = raws
         .iter()
         .filter_map(|raw| {
@@ -126,7 +133,7 @@ pub(crate) fn judge(raws: &[Raw], program: &str) -> Vec<Complaint> {
                 line: raw.line,
                 column: raw.column,
                 code: raw.code,
-                verdict: verdict(raw, &text, &added)?,
+                verdict: verdict(raw, &text, &names)?,
                 message: readable(raw),
             })
         })
@@ -136,7 +143,15 @@ pub(crate) fn judge(raws: &[Raw], program: &str) -> Vec<Complaint> {
     complaints
 }
 
-fn verdict(raw: &Raw, text: &Text<'_>, added: &HashSet<&str>) -> Option<Verdict> {
+/// Members that types do not have and that the program knows about.
+struct Names<'r> {
+    /// It puts something there itself.
+    added: HashSet<&'r str>,
+    /// It asks whether they are there.
+    probed: HashSet<&'r str>,
+}
+
+fn verdict(raw: &Raw, text: &Text<'_>, names: &Names<'_>) -> Option<Verdict> {
     let &(_, worst, _) = CODES.iter().find(|(code, ..)| *code == raw.code)?;
     let lines: Vec<&str> = raw.message.lines().map(str::trim).collect();
     let first = lines.first()?;
@@ -156,7 +171,7 @@ fn verdict(raw: &Raw, text: &Text<'_>, added: &HashSet<&str>) -> Option<Verdict>
                 .split('\'')
                 .skip(1)
                 .step_by(2)
-                .any(|name| added.contains(name));
+                .any(|name| names.added.contains(name));
             is_of_a_tool(target).then(|| doubt_if(missing_later || certainty(&lines) == Verdict::Doubt))
         }
         2559 => is_of_a_tool(last_type(first)?).then_some(Verdict::Doubt),
@@ -164,9 +179,13 @@ fn verdict(raw: &Raw, text: &Text<'_>, added: &HashSet<&str>) -> Option<Verdict>
         2339 | 2551 => {
             let owner = type_after(first, "on type '")?;
             let name = quoted(first)?;
-            let own = added.contains(name) || owner == TOOLS;
-            (is_of_a_tool(awaited(owner)) && !own)
-                .then(|| doubt_if(is_union(awaited(owner)) || text.is_probed(raw)))
+            let own = names.added.contains(name) || owner == TOOLS;
+            let doubtful = || {
+                // What is not there is `undefined`, which is no failure by itself; a misspelt name is none of a tool's.
+                let harmless = raw.code == 2339 && !text.is_gone_on_from(raw);
+                harmless || is_union(awaited(owner)) || names.probed.contains(name)
+            };
+            (is_of_a_tool(awaited(owner)) && !own).then(|| doubt_if(doubtful()))
         }
         2461 | 2488 | 2495 | 2549 => {
             let iterated = type_after(first, "Type '")?;
@@ -451,6 +470,16 @@ impl<'p> Text<'p> {
         let statement = statement.strip_prefix("else ").unwrap_or(statement);
         let conditional = statement.starts_with("if") || statement.starts_with("while");
         has_default || asks || (conditional && after.starts_with(')')) || statement.contains("typeof ")
+    }
+
+    /// Says whether the program reads a member of what it finds, calls it or goes through it: of `undefined` that fails.
+    fn is_gone_on_from(&self, raw: &Raw) -> bool {
+        let after = self.after(raw);
+        let before = self.before(raw);
+        let statement = before.rsplit([';', '{', '}']).next().unwrap_or_default();
+        let iterated =
+            statement.trim_start().starts_with("for") && statement.contains(" of ") && after.starts_with(')');
+        before.ends_with('.') && (after.starts_with(['.', '(', '[']) || iterated)
     }
 
     fn before(&self, raw: &Raw) -> &'p str {

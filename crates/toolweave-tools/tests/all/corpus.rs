@@ -13,6 +13,7 @@ use toolweave_tools::{
     CallContext, Effect, ProgramReport, ProgramRequest, Provider, Registry, Tool, ToolError, ToolOutput,
     ToolSpec, Toolbox, ToolboxConfig,
 };
+use toolweave_typecheck::CheckPrograms;
 
 use crate::dispatch::request;
 
@@ -111,6 +112,18 @@ fn outcome(report: &ProgramReport) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_come_out_as_their_sidecars_say() {
+    run_all(None).await;
+}
+
+/// The compiler finds fault with programs that work, or fail as they are meant to; none may come out otherwise by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_come_out_the_same_with_a_type_check() {
+    if let Some(checker) = crate::typecheck::compiler() {
+        run_all(Some(checker)).await;
+    }
+}
+
+async fn run_all(checker: Option<Arc<dyn CheckPrograms>>) {
     let Some(folder) = corpus_dir(env!("CARGO_MANIFEST_DIR")) else {
         return;
     };
@@ -131,7 +144,10 @@ async fn programs_come_out_as_their_sidecars_say() {
         let registry = Registry::new();
         let set = StdSet::load(&folder.join("std-tools.json")).unwrap();
         let _kept = registry.register(std_tools(set)).unwrap();
-        let toolbox = Toolbox::new(registry, Some(engine(limits)), ToolboxConfig::default());
+        let mut toolbox = Toolbox::new(registry, Some(engine(limits)), ToolboxConfig::default());
+        if let Some(checker) = &checker {
+            toolbox = toolbox.with_typecheck(Arc::clone(checker));
+        }
         let report = toolbox
             .run_program(ProgramRequest {
                 code: text,
@@ -139,6 +155,13 @@ async fn programs_come_out_as_their_sidecars_say() {
             })
             .await
             .unwrap();
+        for warning in report
+            .warnings
+            .iter()
+            .filter(|warning| warning.contains("(TS") || warning.contains("type check"))
+        {
+            eprintln!("{name}: {warning}");
+        }
         if !DIFFERS.contains(&name.as_str())
             && let Err(difference) = sidecar_matches(&sidecar.expect, &outcome(&report))
         {

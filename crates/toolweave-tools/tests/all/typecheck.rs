@@ -1,16 +1,41 @@
 //! What becomes of a program by what a type checker says about it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolweave_runtime::FailureKind;
+use toolweave_runtime::{FailureKind, Limits};
+use toolweave_testkit::{StdSet, corpus_dir};
 use toolweave_tools::{Effect, ProgramReport, ProgramRequest, ToolOutput, ToolboxConfig};
-use toolweave_typecheck::{CheckPrograms, Complaint, Declarations, Policy, Unchecked, Verdict};
+use toolweave_typecheck::{
+    CheckPrograms, Compiler, Complaint, Declarations, Found, Policy, TypeChecker, Unchecked, Verdict,
+};
 
+use crate::corpus::{engine, std_tools};
 use crate::dispatch::request;
 use crate::support::{FakeRuntime, Rig, rig, spec, tool};
+
+/// Returns a checker with the compiler that the person running the tests has, or says that there is none.
+pub(crate) fn compiler() -> Option<Arc<dyn CheckPrograms>> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test finds the compiler where the person running it says"
+    )]
+    let (named, path) = (std::env::var_os("TOOLWEAVE_TSC"), std::env::var_os("PATH"));
+    let found = match named.and_then(|named| Compiler::at(named.as_ref())) {
+        Some(compiler) => Found::Compiler(compiler),
+        None => Compiler::find(&path.unwrap_or_default()),
+    };
+    if !matches!(&found, Found::Compiler(compiler) if !compiler.is_too_old()) {
+        eprintln!("skipped: {} ($TOOLWEAVE_TSC names one)", found.describe());
+        return None;
+    }
+    // Tests share few processors with much else.
+    let checker = TypeChecker::new(found.usable()?, Vec::new(), Policy::Required);
+    Some(Arc::new(checker.with_cap(Duration::from_secs(60))))
+}
 
 /// Says what it was told to, and remembers what it was asked.
 struct Fake {
@@ -232,4 +257,73 @@ async fn what_is_known_without_a_compiler_is_said_once_and_first() {
     let guarded = "try { await tools.nope({}) } catch (e) { return 1 }";
     let Outcome { ran, report, .. } = run(guarded, Policy::Auto, says()).await;
     assert_eq!((ran, report.warnings.len()), (1, 1), "{:?}", report.warnings);
+}
+
+/// Programs for the tools of the corpus with the start of what they are refused with, or nothing.
+const REFUSED: &[(&str, Option<&str>)] = &[
+    (
+        "const id = 5; return (await tools.read_doc({ id })).text;",
+        Some("Type 'number' is not assignable to type 'string' (TS2322; line 1, column 46)"),
+    ),
+    (
+        "const b = ['1']; return tools.add({ a: 1, b });",
+        Some("Type 'string[]' is not assignable to type 'number'"),
+    ),
+    (
+        "const args = { a: 1 }; return tools.add(args);",
+        Some("Property 'b' is missing in type '{ a: number; }'"),
+    ),
+    (
+        "const { docs } = await tools.list_docs({}); return tools.add({ a: docs, b: 1 });",
+        Some("Type '{ "),
+    ),
+    (
+        "for (const d of (await tools.list_docs({})).docs) await tools.read_doc({ id: d });",
+        Some("Type '{ "),
+    ),
+    (
+        "const value = (await tools.echo({ value: 1 })).value; return value.a?.b;",
+        None,
+    ),
+    (
+        "const a = (await tools.add({ a: 1, b: 2 })).sum; return tools.add({ a, b: a });",
+        None,
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_of_a_server_are_held_against_programs_by_a_real_compiler() {
+    let (Some(checker), Some(folder)) = (compiler(), corpus_dir(env!("CARGO_MANIFEST_DIR"))) else {
+        return;
+    };
+    let set = StdSet::load(&folder.join("std-tools.json")).unwrap();
+    let Rig {
+        toolbox,
+        registration,
+        ..
+    } = rig(
+        std_tools(set),
+        engine(Limits::default()),
+        ToolboxConfig::default(),
+    );
+    let toolbox = toolbox.with_typecheck(checker);
+    let mut wrong = Vec::new();
+    for (program, expected) in REFUSED {
+        let request = ProgramRequest {
+            code: (*program).to_owned(),
+            ..request()
+        };
+        let report = toolbox.run_program(request).await.unwrap();
+        let message = report.error.map(|error| error.message);
+        let fits = match (&message, expected) {
+            (Some(message), Some(expected)) => message.starts_with(expected) && report.calls.is_empty(),
+            (None, None) => true,
+            _ => false,
+        };
+        if !fits {
+            wrong.push(format!("{program}: {message:?}"));
+        }
+    }
+    drop(registration);
+    assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
 }
