@@ -6,6 +6,7 @@
 #![warn(clippy::disallowed_methods)]
 
 mod fan;
+mod observed;
 mod output;
 mod pipeline;
 mod policy;
@@ -21,6 +22,7 @@ mod tool;
 mod toolbox;
 mod typecheck;
 
+pub use observed::{Forget, Forgotten, MAX_SHAPE_LEVELS, MAX_SHAPE_NODES, MemoryShapes, Shape, ShapeStore};
 pub use output::render_value;
 pub use policy::{Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict};
 pub use registry::{Absence, OutputCheck, Registration, Registry, RegistryError};

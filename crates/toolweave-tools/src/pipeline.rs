@@ -14,6 +14,7 @@ use toolweave_runtime::Json;
 use toolweave_runtime::json::{drop_value, with_stack_for};
 use toolweave_session::{ApprovalAsked, ApprovalDecided, Decision, Recorder};
 
+use crate::observed::Learned;
 use crate::policy::{
     Approval, ApprovalRequest, Approver, CallView, Policy, PostVerdict, Rest, Verdict, denied,
 };
@@ -39,6 +40,8 @@ pub(crate) struct Env {
     pub(crate) recording: bool,
     pub(crate) call_timeout: Duration,
     pub(crate) max_json_depth: u32,
+    /// Where shapes of results go, where somebody wants them.
+    pub(crate) learned: Option<Arc<Learned>>,
 }
 
 impl Env {
@@ -180,7 +183,11 @@ pub(crate) async fn perform(
     over: &CancellationToken,
 ) -> Result<Done, ToolError> {
     let output = run_body(env, call, entry, context, arguments, depth, over).await?;
-    check_output(env, Some(entry), output)
+    let done = check_output(env, Some(entry), output)?;
+    if let Some(learned) = &env.learned {
+        learned.observe(entry, &done.output.value);
+    }
+    Ok(done)
 }
 
 async fn run_body(

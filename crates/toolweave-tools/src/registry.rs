@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -71,6 +72,8 @@ pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) output_check: OutputCheck,
+    /// Successful results so far.
+    pub(crate) results: AtomicU32,
     input: OnceLock<Checker>,
     output: OnceLock<Option<Checker>>,
 }
@@ -237,6 +240,7 @@ impl Entry {
             name,
             tool,
             output_check,
+            results: AtomicU32::new(0),
             input: OnceLock::new(),
             output: OnceLock::new(),
         }

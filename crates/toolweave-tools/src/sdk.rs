@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use toolweave_codegen::{Detail, Language, Output, ToolDecl};
 
+use crate::observed::Learned;
 use crate::registry::{Entry, Snapshot};
 use crate::run::{is_hidden_name, shadows_discovery};
 use crate::text::clip;
@@ -67,6 +68,7 @@ declare const tools: {
 /// Returns the section for one set of tools.
 pub(crate) fn section(
     snapshot: &Snapshot,
+    learned: Option<&Learned>,
     language: &str,
     wanted: SdkDetail,
     budget_chars: usize,
@@ -77,14 +79,14 @@ pub(crate) fn section(
     })?;
     if wanted != SdkDetail::Auto {
         return Ok(SdkSection {
-            text: text(snapshot, language, wanted),
+            text: text(snapshot, learned, language, wanted),
             detail: wanted,
             note: format!("`{}` was asked for", name(wanted)),
         });
     }
     let mut tried = Vec::new();
     for detail in [SdkDetail::Full, SdkDetail::Compact] {
-        let text = text(snapshot, language, detail);
+        let text = text(snapshot, learned, language, detail);
         let chars = text.chars().count();
         if chars <= budget_chars {
             tried.insert(
@@ -103,7 +105,7 @@ pub(crate) fn section(
         tried.push(format!("`{}` would take {chars} characters", name(detail)));
     }
     Ok(SdkSection {
-        text: text(snapshot, language, SdkDetail::Search),
+        text: text(snapshot, learned, language, SdkDetail::Search),
         detail: SdkDetail::Search,
         note: format!(
             "auto picked `search`: {}, the budget is {budget_chars}",
@@ -175,16 +177,17 @@ fn output_schema() -> Value {
     })
 }
 
-/// Returns a tool as the code generator takes it.
-pub(crate) fn declaration(entry: &Entry) -> ToolDecl<'_> {
+/// Returns a tool as the code generator takes it. What was observed counts where nothing is declared.
+pub(crate) fn declaration<'a>(entry: &'a Entry, observed: Option<&'a Value>) -> ToolDecl<'a> {
     let spec = entry.spec();
     ToolDecl {
         name: &entry.name,
         description: &spec.description,
         input: &spec.input_schema,
-        output: match &spec.output_schema {
-            Some(schema) => Output::Declared(schema),
-            None => Output::Unknown,
+        output: match (&spec.output_schema, observed) {
+            (Some(schema), _) => Output::Declared(schema),
+            (None, Some(schema)) => Output::Observed(schema),
+            (None, None) => Output::Unknown,
         },
     }
 }
@@ -198,7 +201,7 @@ pub(crate) fn name(detail: SdkDetail) -> &'static str {
     }
 }
 
-fn text(snapshot: &Snapshot, language: Language, detail: SdkDetail) -> String {
+fn text(snapshot: &Snapshot, learned: Option<&Learned>, language: Language, detail: SdkDetail) -> String {
     let mut text = INSTRUCTIONS.to_owned();
     if detail != SdkDetail::Full {
         text.push('\n');
@@ -210,8 +213,8 @@ fn text(snapshot: &Snapshot, language: Language, detail: SdkDetail) -> String {
             providers(snapshot, &mut text);
             SEARCH_BLOCK.to_owned()
         }
-        SdkDetail::Full | SdkDetail::Auto => declared(snapshot, language, Detail::Full),
-        SdkDetail::Compact => declared(snapshot, language, Detail::Compact),
+        SdkDetail::Full | SdkDetail::Auto => declared(snapshot, learned, language, Detail::Full),
+        SdkDetail::Compact => declared(snapshot, learned, language, Detail::Compact),
     };
     // A description may hold a fence of its own; ours is longer than any.
     let fence = "`".repeat(longest_ticks(&block).max(2) + 1);
@@ -219,8 +222,18 @@ fn text(snapshot: &Snapshot, language: Language, detail: SdkDetail) -> String {
     text
 }
 
-fn declared(snapshot: &Snapshot, language: Language, detail: Detail) -> String {
-    let tools: Vec<_> = snapshot.entries.iter().map(|entry| declaration(entry)).collect();
+fn declared(snapshot: &Snapshot, learned: Option<&Learned>, language: Language, detail: Detail) -> String {
+    let observed: Vec<_> = snapshot
+        .entries
+        .iter()
+        .map(|entry| learned.and_then(|learned| learned.pinned(entry)))
+        .collect();
+    let tools: Vec<_> = snapshot
+        .entries
+        .iter()
+        .zip(&observed)
+        .map(|(entry, observed)| declaration(entry, observed.as_deref()))
+        .collect();
     language.declarations(&tools, detail)
 }
 

@@ -13,6 +13,9 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::registry::{Entry, Snapshot};
 use crate::text::words;
 
+#[cfg(test)]
+mod recall;
+
 /// Weight of a word by where it stands.
 const NAME: f64 = 4.0;
 const TITLE: f64 = 2.0;

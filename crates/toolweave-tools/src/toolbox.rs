@@ -17,9 +17,10 @@ use toolweave_session as session;
 use toolweave_session::Recorder;
 use toolweave_typecheck::{CheckPrograms, Declarations};
 
+use crate::observed::{Learned, ShapeStore};
 use crate::pipeline::{self, Done, Env};
 use crate::policy::{Approver, CallView, Policy};
-use crate::registry::Snapshot;
+use crate::registry::{Entry, Snapshot};
 use crate::run::{self, Run};
 use crate::search::Index;
 use crate::{
@@ -267,6 +268,7 @@ impl Toolbox {
             recording: false,
             call_timeout: config.call_timeout,
             max_json_depth,
+            learned: None,
         };
         Self {
             registry,
@@ -323,6 +325,22 @@ impl Toolbox {
     pub fn with_typecheck(self, typecheck: Arc<dyn CheckPrograms>) -> Self {
         Self {
             typecheck: Some(typecheck),
+            ..self
+        }
+    }
+
+    /// Learns what tools give that declare no output, and shows it, marked as observed. The SDK shows what was known when it
+    /// first mentioned a tool, so that its text stays the same; [`help`](Self::help) and [`search`](Self::search) show the
+    /// newest.
+    #[must_use]
+    pub fn with_shapes(self, store: Arc<dyn ShapeStore>) -> Self {
+        let env = Env {
+            learned: Some(Arc::new(Learned::new(store))),
+            ..self.copied_env()
+        };
+        Self {
+            env: Arc::new(env),
+            derived: Arc::default(),
             ..self
         }
     }
@@ -400,10 +418,13 @@ impl Toolbox {
         index
             .search(query, limit)
             .iter()
-            .map(|entry| ToolHit {
-                name: entry.name.to_string(),
-                description: crate::text::one_line(&entry.spec().description, HIT_DESCRIPTION),
-                signature: codegen::signature(&sdk::declaration(entry)),
+            .map(|entry| {
+                let observed = self.newest(entry);
+                ToolHit {
+                    name: entry.name.to_string(),
+                    description: crate::text::one_line(&entry.spec().description, HIT_DESCRIPTION),
+                    signature: codegen::signature(&sdk::declaration(entry, observed.as_ref())),
+                }
             })
             .collect()
     }
@@ -417,7 +438,10 @@ impl Toolbox {
             return Err(self.unknown_tool(name));
         };
         let spec = entry.spec();
-        let mut text = codegen::help(&sdk::declaration(&entry)).trim_end().to_owned();
+        let observed = self.newest(&entry);
+        let mut text = codegen::help(&sdk::declaration(&entry, observed.as_ref()))
+            .trim_end()
+            .to_owned();
         text.push_str(&format!(
             "\n\neffect: {}\nprovider: {}",
             spec.effect.as_str(),
@@ -770,9 +794,15 @@ impl Toolbox {
         if let Some(section) = self.derived(snapshot).sections.get(key) {
             return Ok(section.clone());
         }
-        let section = sdk::section(snapshot, language, detail, self.config.sdk_budget_chars)?;
+        let learned = self.env.learned.as_deref();
+        let section = sdk::section(snapshot, learned, language, detail, self.config.sdk_budget_chars)?;
         self.derived(snapshot).sections.insert(key, section.clone());
         Ok(section)
+    }
+
+    /// Returns the newest schema of what a tool was seen to give.
+    fn newest(&self, entry: &Entry) -> Option<Value> {
+        self.env.learned.as_ref()?.newest(entry)
     }
 
     fn derived(&self, snapshot: &Snapshot) -> MutexGuard<'_, Derived> {
@@ -809,6 +839,7 @@ impl Toolbox {
             recording: self.env.recording,
             call_timeout: self.env.call_timeout,
             max_json_depth: self.env.max_json_depth,
+            learned: self.env.learned.clone(),
         }
     }
 }

@@ -15,7 +15,12 @@ const LISTED: usize = 10;
 
 /// Returns what programs are checked against while these tools are there.
 pub(crate) fn declarations(snapshot: &Snapshot) -> Declarations {
-    let tools: Vec<ToolDecl<'_>> = snapshot.entries.iter().map(|entry| declaration(entry)).collect();
+    // What was only observed binds nobody, so no program is refused for it.
+    let tools: Vec<ToolDecl<'_>> = snapshot
+        .entries
+        .iter()
+        .map(|entry| declaration(entry, None))
+        .collect();
     Declarations::new(toolweave_codegen::checked(&tools))
 }
 

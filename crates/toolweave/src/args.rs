@@ -183,6 +183,19 @@ pub(crate) enum ToolsCommand {
         #[command(flatten)]
         source: Source,
     },
+    /// Forget what results of tools that declare no output looked like.
+    #[command(group = clap::ArgGroup::new("what").required(true))]
+    Forget {
+        /// The tool, as `tools list` names it.
+        #[arg(group = "what")]
+        name: Option<String>,
+        /// All tools of this server, in every version of it.
+        #[arg(long, value_name = "SERVER", group = "what")]
+        server: Option<String>,
+        /// Everything.
+        #[arg(long, group = "what")]
+        all: bool,
+    },
     /// Call a tool with a JSON object of arguments (`-` reads it from standard input).
     Call {
         name: String,

@@ -13,13 +13,14 @@ use toolweave_quickjs::{Placement, QuickJsConfig, QuickJsRuntime, WorkerConfig};
 use toolweave_runtime::{CodeRuntime, Isolation};
 use toolweave_sandbox::Requirement;
 use toolweave_session::{NewSession, Recorder};
-use toolweave_tools::{Mode, Registration, Registry, Toolbox, ToolboxConfig};
+use toolweave_tools::{MemoryShapes, Mode, OutputCheck, Registration, Registry, Toolbox, ToolboxConfig};
 use toolweave_typecheck::{CheckPrograms, Compiler, Found, Missing, Policy, TypeChecker};
 
 use crate::config::{
-    AccessChoice, Config, EngineChoice, PlacementChoice, RuntimeRow, SandboxChoice, ServerRow,
-    TypecheckChoice,
+    AccessChoice, Config, EngineChoice, OutputValidation, PlacementChoice, RuntimeRow, SandboxChoice,
+    ServerRow, TypecheckChoice,
 };
+use crate::state::FileShapes;
 use crate::terminal::Terminal;
 use crate::{Environment, NoRuntime};
 
@@ -44,6 +45,8 @@ pub(crate) struct Assembly {
     runtime: Arc<dyn CodeRuntime>,
     recorder: Recorder,
     typecheck: TypeCheck,
+    /// What tools were seen to give, where that is kept in files.
+    shapes: Option<Arc<FileShapes>>,
     _builtins: Option<Registration>,
 }
 
@@ -80,17 +83,26 @@ impl Assembly {
             name: engine,
         } = engine(config, environment)?;
         let recorder = recorder(config, environment);
-        let toolbox = Toolbox::new(
+        let mut toolbox = Toolbox::new(
             registry.clone(),
             Some(Arc::clone(&runtime)),
             toolbox_config(config, overrides),
         )
         .with_recorder(recorder.clone());
         let typecheck = typecheck(config, environment)?;
-        let toolbox = match typecheck.checker() {
-            Some(checker) => toolbox.with_typecheck(checker),
-            None => toolbox,
-        };
+        if let Some(checker) = typecheck.checker() {
+            toolbox = toolbox.with_typecheck(checker);
+        }
+        let mut shapes = None;
+        if config.observe.value {
+            toolbox = match &environment.surroundings.state_directory {
+                Some(folder) => {
+                    let kept = Arc::new(FileShapes::new(folder, environment.terminal.clone()));
+                    toolbox.with_shapes(shapes.insert(kept).clone())
+                }
+                None => toolbox.with_shapes(Arc::new(MemoryShapes::new())),
+            };
+        }
         let host = UpstreamHost::new(
             environment.variables(),
             environment.surroundings.working_directory.clone(),
@@ -115,6 +127,7 @@ impl Assembly {
             runtime,
             recorder,
             typecheck,
+            shapes,
             _builtins: builtins,
         })
     }
@@ -190,6 +203,9 @@ impl Assembly {
     pub(crate) async fn shutdown(&self, terminal: &Terminal) {
         self.upstreams.shutdown().await;
         self.runtime.dispose().await;
+        if let Some(shapes) = &self.shapes {
+            shapes.close();
+        }
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush()).await;
         if let Ok(Err(error)) = flushed {
@@ -433,6 +449,11 @@ fn upstream(name: &str, row: &ServerRow, environment: &Environment) -> Result<Up
     let mut upstream = UpstreamConfig::stdio(name, command);
     upstream.tool_prefix.clone_from(&row.tool_prefix);
     upstream.disabled = row.disabled;
+    upstream.output_check = match row.output_validation {
+        None | Some(OutputValidation::Enforce) => OutputCheck::Enforce,
+        Some(OutputValidation::Warn) => OutputCheck::Warn,
+        Some(OutputValidation::Off) => OutputCheck::Off,
+    };
     if let Some(ms) = row.timeout_ms {
         upstream.timeout = Duration::from_millis(ms);
     }

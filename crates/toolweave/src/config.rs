@@ -26,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) sandbox: Row<SandboxChoice>,
     pub(crate) runtime: Row<RuntimeRow>,
     pub(crate) tools: Row<ToolsRow>,
+    /// Whether the shapes of results are learnt where tools declare no output.
+    pub(crate) observe: Row<bool>,
     /// The file tools; `None` offers none.
     pub(crate) builtins: Row<Option<BuiltinsRow>>,
     pub(crate) sessions: Row<SessionsRow>,
@@ -276,6 +278,9 @@ pub(crate) struct ServerRow {
     /// Time for the server to answer `initialize` and list its tools, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) startup_timeout_ms: Option<u64>,
+    /// How strictly results are held to the `outputSchema` of their tools; `enforce` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output_validation: Option<OutputValidation>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) disabled: bool,
     /// Accepted so that a pasted block loads; remote servers are not connected to by this version.
@@ -283,6 +288,18 @@ pub(crate) struct ServerRow {
     pub(crate) url: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,
+}
+
+/// What happens when a result does not match its tool's `outputSchema`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OutputValidation {
+    /// The call fails.
+    Enforce,
+    /// The value passes, and the run carries a warning.
+    Warn,
+    /// Nobody looks.
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -303,6 +320,7 @@ struct File {
     sandbox: Option<Spanned<SandboxChoice>>,
     runtime: Option<Spanned<RuntimeRow>>,
     tools: Option<Spanned<ToolsRow>>,
+    observe: Option<Spanned<bool>>,
     builtins: Option<Spanned<BuiltinsRow>>,
     sessions: Option<Spanned<SessionsRow>>,
     typecheck: Option<Spanned<TypecheckChoice>>,
@@ -342,6 +360,7 @@ impl Config {
             sandbox: Row::default_of(SandboxChoice::Preferred),
             runtime: Row::default_of(RuntimeRow::default()),
             tools: Row::default_of(ToolsRow::default()),
+            observe: Row::default_of(true),
             builtins: Row::default_of(None),
             sessions: Row::default_of(SessionsRow::default()),
             typecheck: Row::default_of(TypecheckChoice::Auto),
@@ -405,6 +424,9 @@ impl Config {
         }
         if let Some(row) = file.tools {
             self.tools.set(row.value, origin(row.referenced.line()));
+        }
+        if let Some(row) = file.observe {
+            self.observe.set(row.value, origin(row.referenced.line()));
         }
         if let Some(row) = file.builtins {
             let value = BuiltinsRow {
@@ -599,7 +621,7 @@ fn later_key(key: &str) -> Option<&'static str> {
     matches!(key, "policy" | "plugins").then_some(" (planned, not in this version)")
 }
 
-fn nearest(word: &str, valid: &[&str]) -> String {
+pub(crate) fn nearest(word: &str, valid: &[&str]) -> String {
     let lower = word.to_lowercase();
     let best = valid
         .iter()

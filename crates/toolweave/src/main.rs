@@ -5,6 +5,7 @@ mod assemble;
 mod commands;
 mod config;
 mod exit_status;
+mod state;
 mod terminal;
 
 use std::path::PathBuf;
@@ -117,23 +118,19 @@ impl Environment {
     fn read() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let home = variable("HOME").map(PathBuf::from);
-        let state_directory = variable("TOOLWEAVE_HOME").map(PathBuf::from).or_else(|| {
-            let state = variable("XDG_STATE_HOME").map(PathBuf::from);
-            let state = state.or_else(|| Some(home.as_ref()?.join(".local/state")));
-            Some(state?.join("toolweave"))
-        });
         let mode = ["TOOLWEAVE_MODE", "DSH_TOOLS_MODE"]
             .into_iter()
             .find_map(|name| Some((name, variable(name)?)));
+        let working_directory = std::env::current_dir()
+            .map_err(|error| anyhow::anyhow!("the working directory cannot be found: {error}"))?;
         Ok(Self {
             terminal: Terminal::detect(variable("NO_COLOR").is_some()),
             surroundings: Surroundings {
-                working_directory: std::env::current_dir()
-                    .map_err(|error| anyhow::anyhow!("the working directory cannot be found: {error}"))?,
+                state_directory: state::folder(variable, &working_directory),
+                working_directory,
                 user_config_directory: variable("XDG_CONFIG_HOME")
                     .map(PathBuf::from)
                     .or_else(|| home.map(|home| home.join(".config"))),
-                state_directory,
                 mode,
             },
             program: assemble::own_program(),

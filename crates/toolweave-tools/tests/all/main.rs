@@ -9,6 +9,7 @@ mod arguments;
 mod corpus;
 mod dispatch;
 mod modes;
+mod observed;
 mod output;
 mod policy;
 mod programs;

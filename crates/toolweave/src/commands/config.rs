@@ -37,6 +37,7 @@ fn show(config: &Config, terminal: &Terminal) {
     row(terminal, "sandbox", &config.sandbox);
     row(terminal, "runtime", &config.runtime);
     row(terminal, "tools", &config.tools);
+    row(terminal, "observe", &config.observe);
     row(terminal, "builtins", &config.builtins);
     row(terminal, "sessions", &config.sessions);
     row(terminal, "typecheck", &config.typecheck);
@@ -93,6 +94,7 @@ fn show_json(config: &Config, terminal: &Terminal) {
         ("sandbox", &config.sandbox.origin),
         ("runtime", &config.runtime.origin),
         ("tools", &config.tools.origin),
+        ("observe", &config.observe.origin),
         ("builtins", &config.builtins.origin),
         ("sessions", &config.sessions.origin),
         ("typecheck", &config.typecheck.origin),

@@ -1,17 +1,22 @@
 //! `toolweave tools`: looks at tools and calls them, as a person.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use toolweave_tools::{Content, Effect, ErrorCode, Mode, ToolCall, ToolResult, Toolbox};
+use toolweave_tools::{
+    Content, Effect, ErrorCode, Forget, Mode, ShapeStore as _, ToolCall, ToolResult, Toolbox,
+};
 
 use crate::Environment;
 use crate::args::{RuntimeChoice, Source, ToolsCommand};
 use crate::assemble::{Assembly, Overrides};
+use crate::config;
 use crate::exit_status::ExitStatus;
+use crate::state::FileShapes;
 use crate::terminal::{Style, Terminal, human_bytes, shortened, visible};
 
 /// The longest argument text read from standard input.
@@ -20,6 +25,9 @@ const MAX_ARGUMENT_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) async fn run(command: ToolsCommand, environment: &Environment) -> anyhow::Result<ExitStatus> {
     let terminal = &environment.terminal;
     let source = match &command {
+        ToolsCommand::Forget { name, server, .. } => {
+            return forget(name.as_deref(), server.as_deref(), environment);
+        }
         ToolsCommand::List { source, .. }
         | ToolsCommand::Search { source, .. }
         | ToolsCommand::Help { source, .. }
@@ -45,6 +53,7 @@ pub(crate) async fn run(command: ToolsCommand, environment: &Environment) -> any
                 ExitStatus::Failed
             }
         },
+        ToolsCommand::Forget { .. } => ExitStatus::Ok,
         ToolsCommand::Call { name, json, .. } => {
             let cancel = CancellationToken::new();
             super::exec::cancel_on_ctrl_c(cancel.clone());
@@ -77,6 +86,64 @@ async fn assemble(source: &Source, environment: &Environment) -> anyhow::Result<
     .await?;
     assembly.wait_until_ready(&environment.terminal).await;
     Ok(assembly)
+}
+
+/// Forgets shapes, without starting a server. Neither a name nor a server means everything.
+fn forget(name: Option<&str>, server: Option<&str>, environment: &Environment) -> anyhow::Result<ExitStatus> {
+    let terminal = &environment.terminal;
+    let folder = environment
+        .surroundings
+        .state_directory
+        .as_deref()
+        .context("there is no state folder: set TOOLWEAVE_HOME or HOME")?;
+    let shapes = FileShapes::new(folder, terminal.clone());
+    let what = match (name, server) {
+        (Some(name), _) => Forget::Tool(name.to_owned()),
+        (None, Some(server)) => Forget::Server(server.to_owned()),
+        (None, None) => Forget::All,
+    };
+    let mut counts: BTreeMap<(String, Option<String>), usize> = BTreeMap::new();
+    for gone in shapes.forget(&what) {
+        let version = gone.provider.version.map(|version| version.to_string());
+        *counts
+            .entry((gone.provider.name.to_string(), version))
+            .or_default() += 1;
+    }
+    for ((server, version), count) in &counts {
+        let version = version
+            .as_ref()
+            .map_or(String::new(), |version| format!(" {version}"));
+        let tools = match (name, count) {
+            (Some(name), _) => format!("`{name}`"),
+            (None, 1) => "1 tool".to_owned(),
+            (None, count) => format!("{count} tools"),
+        };
+        terminal.answer(&visible(&format!(
+            "forgot what results of {tools} of server `{server}`{version} looked like"
+        )));
+    }
+    if !counts.is_empty() {
+        return Ok(ExitStatus::Ok);
+    }
+    match what {
+        Forget::All => {
+            terminal.answer("there was nothing to forget");
+            Ok(ExitStatus::Ok)
+        }
+        Forget::Tool(name) => {
+            let known = shapes.tools();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let near = config::nearest(&name, &known);
+            terminal.error(&visible(&format!(
+                "nothing was observed of a tool `{name}`{near}"
+            )));
+            Ok(ExitStatus::Failed)
+        }
+        Forget::Server(name) => {
+            terminal.error(&visible(&format!("nothing was observed of a server `{name}`")));
+            Ok(ExitStatus::Failed)
+        }
+    }
 }
 
 fn argument_text(arguments: &str) -> anyhow::Result<String> {

@@ -7,6 +7,7 @@ mod demo;
 mod gateway;
 mod hostile;
 mod layering;
+mod observed;
 mod public_clients;
 mod sessions;
 mod support;
