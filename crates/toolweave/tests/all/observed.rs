@@ -187,11 +187,11 @@ fn what_is_forgotten_is_gone() {
         "await tools.now({}); await tools.kv_list({}); return (await tools.add({ a: 1, b: 2 }))",
         &[],
     );
-    let ran = desk.run(&["tools", "forget", "nwo"]);
+    let ran = desk.run(&["tools", "forget", "kv_lst"]);
     assert_eq!((ran.code, &*ran.out), (Some(1), ""));
     assert!(
         ran.err
-            .contains("nothing was observed of a tool `nwo`, did you mean `now`?"),
+            .contains("nothing was observed of a tool `kv_lst`, did you mean `kv_list`?"),
         "{}",
         ran.err
     );
