@@ -230,8 +230,8 @@ fn is_exact(number: &str) -> bool {
     if digits.len() <= 15 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return true;
     }
-    // A double that is an integer prints all its digits exactly.
-    format!("{double:.0}") == number || digits.bytes().all(|b| b == b'0')
+    // Exact, or what a JavaScript number of that size writes itself as (2**60 is 1152921504606847000 there).
+    format!("{double:.0}") == number || double.to_string() == number || digits.bytes().all(|b| b == b'0')
 }
 
 struct Scanner<'t> {
@@ -501,6 +501,15 @@ mod tests {
             depth("9007199254740993"),
             Err(JsonError::Inexact { .. })
         ));
+        for (number, crosses) in [
+            ("1152921504606846976", true),
+            ("1152921504606847000", true),
+            ("-1152921504606847000", true),
+            ("1152921504606847001", false),
+            ("12345678901234567890", false),
+        ] {
+            assert_eq!(depth(number).is_ok(), crosses, "{number}");
+        }
         assert!(matches!(depth("1e999"), Err(JsonError::Inexact { .. })));
         let value: Value = serde_json::from_str(r#"{"rows":[{"id":9007199254740993}]}"#).expect("JSON");
         let error = Json::from_value(&value, 100).expect_err("rounded");
