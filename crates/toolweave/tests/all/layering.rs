@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolweave-builtins",
             "toolweave-codegen",
             "toolweave-mcp",
+            "toolweave-node",
             "toolweave-program",
             "toolweave-quickjs",
             "toolweave-runtime",
