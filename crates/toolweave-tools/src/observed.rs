@@ -66,10 +66,16 @@ pub struct Forgotten {
     pub tool: String,
 }
 
+/// Shapes by server, version and tool.
+type Known = BTreeMap<(Arc<str>, Option<Arc<str>>, String), Shape>;
+
+/// What was shown of a tool when it was first mentioned.
+type Pins = HashMap<(Provider, Arc<str>), Option<Arc<Value>>>;
+
 /// Keeps shapes for as long as it lives.
 #[derive(Default)]
 pub struct MemoryShapes {
-    known: Mutex<BTreeMap<(Arc<str>, Option<Arc<str>>, String), Shape>>,
+    known: Mutex<Known>,
 }
 
 impl MemoryShapes {
@@ -77,7 +83,7 @@ impl MemoryShapes {
         Self::default()
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, Option<Arc<str>>, String), Shape>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +136,7 @@ pub(crate) struct Learned {
     store: Arc<dyn ShapeStore>,
     /// What the SDK says, unchanged for as long as this process lives: a text that changed with every call would cost
     /// every client its prompt cache.
-    pinned: Mutex<HashMap<(Provider, Arc<str>), Option<Arc<Value>>>>,
+    pinned: Mutex<Pins>,
 }
 
 impl Learned {
@@ -179,7 +185,7 @@ impl Learned {
         pins.entry(key).or_insert(newest).clone()
     }
 
-    fn pins(&self) -> MutexGuard<'_, HashMap<(Provider, Arc<str>), Option<Arc<Value>>>> {
+    fn pins(&self) -> MutexGuard<'_, Pins> {
         self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

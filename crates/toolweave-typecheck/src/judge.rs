@@ -138,7 +138,7 @@ pub(crate) fn judge(raws: &[Raw], program: &str) -> Vec<Complaint> {
             })
         })
         .collect();
-    complaints.sort_by(|a, b| (a.line, a.column, a.code).cmp(&(b.line, b.column, b.code)));
+    complaints.sort_by_key(|complaint| (complaint.line, complaint.column, complaint.code));
     complaints.dedup_by(|later, first| later.line == first.line && later.message == first.message);
     complaints
 }

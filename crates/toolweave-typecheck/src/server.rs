@@ -337,10 +337,6 @@ impl Drop for Ended {
 }
 
 fn command(launch: &Launch) -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the compiler is another program, and this crate is what keeps it"
-    )]
     let mut command = Command::new(launch.compiler.program());
     let folder = launch
         .compiler

@@ -547,7 +547,8 @@ mod tests {
 
     #[test]
     fn the_folder_is_where_the_environment_says() {
-        let cases: [(&[(&str, &str)], Option<&str>); 6] = [
+        type Case<'t> = (&'t [(&'t str, &'t str)], Option<&'t str>);
+        let cases: [Case<'_>; 6] = [
             (&[], None),
             (&[("HOME", "/h")], Some("/h/.local/state/toolweave")),
             (&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")], Some("/x/toolweave")),

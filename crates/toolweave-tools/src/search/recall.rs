@@ -53,7 +53,9 @@ impl Figures {
 }
 
 /// Reads all servers, and returns their tools with the sentences of those that have a usable one.
-fn corpus() -> Option<(Vec<Arc<dyn Tool>>, Vec<Case>)> {
+type Corpus = (Vec<Arc<dyn Tool>>, Vec<Case>);
+
+fn corpus() -> Option<Corpus> {
     let folder = toolweave_testkit::shared_dir(env!("CARGO_MANIFEST_DIR"))?.join("corpus/mcp-tools");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

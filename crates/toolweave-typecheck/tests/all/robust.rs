@@ -13,11 +13,15 @@ use crate::support::{checker, declarations};
 /// Makes a checker whose compiler is a shell script.
 fn script(folder: &Path, body: &str) -> TypeChecker {
     let path = folder.join("tsc");
-    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a usable file");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a usable file");
     let path_value = ("PATH".into(), "/usr/bin:/bin".into());
-    TypeChecker::new(Compiler::at(&path).unwrap(), vec![path_value], Policy::Auto)
-        .with_cap(Duration::from_millis(1_500))
+    TypeChecker::new(
+        Compiler::at(&path).expect("a usable file"),
+        vec![path_value],
+        Policy::Auto,
+    )
+    .with_cap(Duration::from_millis(1_500))
 }
 
 const RIGHT_VERSION: &str = "if [ \"$1\" = --version ]; then echo Version 7.0.2; exit; fi";
@@ -48,7 +52,7 @@ async fn what_is_no_compiler_is_named_and_not_waited_for() {
         ("sleep 60".to_owned(), "given up"),
     ];
     for (body, expected) in cases {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a usable file");
         let checker = script(folder.path(), &body);
         let started = Instant::now();
         for _ in 0..2 {
@@ -61,7 +65,7 @@ async fn what_is_no_compiler_is_named_and_not_waited_for() {
 
 #[tokio::test]
 async fn a_process_that_is_killed_takes_what_it_started_with_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a usable file");
     let pids = folder.path().join("pids");
     let body = format!(
         "{RIGHT_VERSION}\nsleep 600 & echo $! >> {0}\necho $$ >> {0}\nwait",
@@ -74,7 +78,7 @@ async fn a_process_that_is_killed_takes_what_it_started_with_it() {
     // The start went on in the background as long as somebody was there to use it.
     let started = Instant::now();
     loop {
-        let written = std::fs::read_to_string(&pids).unwrap();
+        let written = std::fs::read_to_string(&pids).expect("a usable file");
         let alive = written.lines().filter(|pid| is_alive(pid)).count();
         if alive == 0 {
             return;
@@ -92,7 +96,14 @@ fn is_alive(pid: &str) -> bool {
 async fn a_compiler_that_died_is_started_again() {
     let Some(checker) = checker() else { return };
     let wrong = "await tools.read_doc({ id: 5 });";
-    assert_eq!(checker.check(&declarations(), wrong).await.unwrap().len(), 1);
+    assert_eq!(
+        checker
+            .check(&declarations(), wrong)
+            .await
+            .expect("a usable file")
+            .len(),
+        1
+    );
     let own = std::process::id().to_string();
     let children = std::fs::read_dir("/proc").map_or_else(
         |_| Vec::new(),
@@ -116,7 +127,7 @@ async fn a_compiler_that_died_is_started_again() {
     if outcome.is_err() {
         outcome = checker.check(&declarations(), &again).await;
     }
-    assert_eq!(outcome.unwrap().len(), 1);
+    assert_eq!(outcome.expect("a usable file").len(), 1);
 }
 
 fn is_compiler_of(pid: &str, parent: &str) -> bool {
@@ -131,7 +142,10 @@ fn is_compiler_of(pid: &str, parent: &str) -> bool {
 async fn checks_wait_for_each_other_and_a_dropped_one_harms_nobody() {
     let Some(checker) = checker() else { return };
     let declarations = declarations();
-    checker.check(&declarations, "return 1;").await.unwrap();
+    checker
+        .check(&declarations, "return 1;")
+        .await
+        .expect("a usable file");
     let checks = (0..20).map(|n| {
         let (checker, declarations) = (checker.clone(), declarations.clone());
         async move {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use toolweave_typecheck::{Compiler, Found};
 
 fn write(path: &Path, text: &str) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
+    std::fs::create_dir_all(path.parent().expect("a usable path")).expect("a usable path");
+    std::fs::write(path, text).expect("a usable path");
 }
 
 /// Lays out a package as npm does; returns the folder that goes on `PATH`.
@@ -35,24 +35,28 @@ fn install(root: &Path, version: &str) -> PathBuf {
         "native",
     );
     let folder = root.join("bin");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink("../lib/node_modules/typescript/bin/tsc", folder.join("tsc")).unwrap();
+    std::fs::create_dir_all(&folder).expect("a usable path");
+    std::os::unix::fs::symlink("../lib/node_modules/typescript/bin/tsc", folder.join("tsc"))
+        .expect("a usable path");
     folder
 }
 
 fn path(folders: &[&Path]) -> OsString {
-    std::env::join_paths(folders).unwrap()
+    std::env::join_paths(folders).expect("a usable path")
 }
 
 #[test]
 fn the_native_program_is_found_behind_the_script() {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().expect("a usable path");
     let folder = install(root.path(), "7.0.2");
     let Found::Compiler(compiler) = Compiler::find(&path(&[&folder])) else {
         panic!("it is there");
     };
     assert_eq!(compiler.path(), folder.join("tsc"));
-    assert_eq!(std::fs::read_to_string(compiler.program()).unwrap(), "native");
+    assert_eq!(
+        std::fs::read_to_string(compiler.program()).expect("a usable path"),
+        "native"
+    );
     assert_eq!(
         compiler.version().map(|version| version.to_string()).as_deref(),
         Some("7.0.2")
@@ -62,9 +66,9 @@ fn the_native_program_is_found_behind_the_script() {
 #[test]
 fn a_version_that_is_too_old_is_passed_over_and_told() {
     let (old, new, empty) = (
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().expect("a usable path"),
+        tempfile::tempdir().expect("a usable path"),
+        tempfile::tempdir().expect("a usable path"),
     );
     let (old, new) = (install(old.path(), "5.9.3"), install(new.path(), "7.1.0-dev"));
     let found = Compiler::find(&path(&[empty.path(), &old, &new]));
@@ -87,10 +91,10 @@ fn a_version_that_is_too_old_is_passed_over_and_told() {
 
 #[test]
 fn a_file_without_a_package_is_taken_as_it_is() {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().expect("a usable path");
     assert_eq!(Compiler::at(&root.path().join("tsc")), None);
     write(&root.path().join("deep/down/tsc"), "#!/bin/sh\n");
-    let compiler = Compiler::at(&root.path().join("deep/down/tsc")).unwrap();
+    let compiler = Compiler::at(&root.path().join("deep/down/tsc")).expect("a usable path");
     assert_eq!(compiler.version(), None);
     assert!(!compiler.is_too_old());
 }
