@@ -628,51 +628,54 @@
 
   // ---- locales, made when first asked for ------------------------------------------------------------------------------
 
-  let locales;
-  const intl = () => (locales ??= native.loadIntl()(native));
-  defineProperty(global, "Intl", {
-    get: () => intl().Intl,
-    set: (value) => expose("Intl", value),
-    configurable: true,
-    enumerable: false,
-  });
-  const method = (prototype, name, value) =>
-    defineProperty(prototype, name, { value, writable: true, configurable: true, enumerable: false });
-  const { collate } = native;
   const numberValueOf = Number.prototype.valueOf;
-  const bigintValueOf = BigInt.prototype.valueOf;
-  const getTime = Date.prototype.getTime;
+  // An engine with locales of its own keeps them.
+  if (native.loadIntl !== undefined) {
+    let locales;
+    const intl = () => (locales ??= native.loadIntl()(native));
+    defineProperty(global, "Intl", {
+      get: () => intl().Intl,
+      set: (value) => expose("Intl", value),
+      configurable: true,
+      enumerable: false,
+    });
+    const method = (prototype, name, value) =>
+      defineProperty(prototype, name, { value, writable: true, configurable: true, enumerable: false });
+    const { collate } = native;
+    const bigintValueOf = BigInt.prototype.valueOf;
+    const getTime = Date.prototype.getTime;
 
-  method(String.prototype, "localeCompare", {
-    localeCompare(that, locales, options) {
-      if (this === undefined || this === null) throw new TypeError("localeCompare called on null or undefined");
-      if (locales === undefined && options === undefined) return collate("en-US", "v", String(this), String(that));
-      return intl().localeCompare(String(this), String(that), locales, options);
-    },
-  }.localeCompare);
-  for (const name of ["toLocaleLowerCase", "toLocaleUpperCase"]) {
-    const convert = String.prototype[name];
-    method(String.prototype, name, {
-      [name](locales) {
-        if (locales !== undefined) intl().checkCase(locales);
-        return apply(convert, this, []);
+    method(String.prototype, "localeCompare", {
+      localeCompare(that, locales, options) {
+        if (this === undefined || this === null) throw new TypeError("localeCompare called on null or undefined");
+        if (locales === undefined && options === undefined) return collate("en-US", "v", String(this), String(that));
+        return intl().localeCompare(String(this), String(that), locales, options);
       },
-    }[name]);
-  }
-  method(Number.prototype, "toLocaleString", {
-    toLocaleString(locales, options) { return intl().localNumber(apply(numberValueOf, this, []), locales, options); },
-  }.toLocaleString);
-  method(BigInt.prototype, "toLocaleString", {
-    toLocaleString(locales, options) { return intl().localNumber(apply(bigintValueOf, this, []), locales, options); },
-  }.toLocaleString);
-  for (const [name, required, defaults] of [
-    ["toLocaleString", "any", "all"],
-    ["toLocaleDateString", "date", "date"],
-    ["toLocaleTimeString", "time", "time"],
-  ]) {
-    method(Date.prototype, name, {
-      [name](locales, options) { return intl().localDate(apply(getTime, this, []), locales, options, required, defaults); },
-    }[name]);
+    }.localeCompare);
+    for (const name of ["toLocaleLowerCase", "toLocaleUpperCase"]) {
+      const convert = String.prototype[name];
+      method(String.prototype, name, {
+        [name](locales) {
+          if (locales !== undefined) intl().checkCase(locales);
+          return apply(convert, this, []);
+        },
+      }[name]);
+    }
+    method(Number.prototype, "toLocaleString", {
+      toLocaleString(locales, options) { return intl().localNumber(apply(numberValueOf, this, []), locales, options); },
+    }.toLocaleString);
+    method(BigInt.prototype, "toLocaleString", {
+      toLocaleString(locales, options) { return intl().localNumber(apply(bigintValueOf, this, []), locales, options); },
+    }.toLocaleString);
+    for (const [name, required, defaults] of [
+      ["toLocaleString", "any", "all"],
+      ["toLocaleDateString", "date", "date"],
+      ["toLocaleTimeString", "time", "time"],
+    ]) {
+      method(Date.prototype, name, {
+        [name](locales, options) { return intl().localDate(apply(getTime, this, []), locales, options, required, defaults); },
+      }[name]);
+    }
   }
 
   // ---- what the engine's own code needs ------------------------------------------------------------------------------

@@ -118,7 +118,9 @@ fn nothing_is_written_behind_a_torn_line() {
     assert!(recorder.flush().is_err());
     assert_eq!(disk.turns(), []);
     disk.state().cannot_cut = false;
-    recorder.flush().unwrap();
+    // An attempt that had begun before may still report its failure.
+    let flushed = (0..100).any(|_| recorder.flush().is_ok());
+    assert!(flushed, "{:?}", recorder.status());
     assert_eq!(disk.turns(), turns(0..1));
 }
 

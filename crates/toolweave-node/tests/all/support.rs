@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use toolweave_node::{NodeConfig, NodeRuntime};
+use toolweave_node::{ConfigError, NodeConfig, NodeRuntime};
 use toolweave_runtime::{
     Binding, BindingCall, BindingError, BindingFuture, Bindings, CodeRuntime, ErrorClass, Frame,
     FunctionKind, FunctionTable, Json, JsonMode, Limits, Namespace, RunRequest, RunResult, UnknownMembers,
@@ -47,11 +47,17 @@ pub(crate) fn runtime(_placement: &str, limits: Limits, json: JsonMode) -> Runti
 #[expect(clippy::print_stderr, reason = "a skipped test says why")]
 fn shared_or_none() -> Option<&'static Runtime> {
     static SHARED: OnceLock<Option<NodeRuntime>> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| {
-        NodeRuntime::new(config(Limits::default(), JsonMode::Standard))
-            .inspect_err(|error| eprintln!("skipped: {error}"))
-            .ok()
-    });
+    let shared =
+        SHARED.get_or_init(
+            || match NodeRuntime::new(config(Limits::default(), JsonMode::Standard)) {
+                Ok(runtime) => Some(runtime),
+                Err(error @ (ConfigError::NotFound { .. } | ConfigError::TooOld { .. })) => {
+                    eprintln!("skipped: {error}");
+                    None
+                }
+                Err(error) => panic!("a Node is there and cannot be used: {error}"),
+            },
+        );
     shared.as_ref()
 }
 
