@@ -348,10 +348,7 @@ impl Run {
             }
             None => {
                 slot.withdraw();
-                return Err(format!(
-                    "the tool `{}` is no longer there",
-                    clip(&entry.name, 120)
-                ));
+                return Err(self.unknown_tool(&entry.name));
             }
         }
         let mut started = Started::new(&self, slot, number, &entry, Arc::clone(&arguments.text));
@@ -678,9 +675,13 @@ pub(crate) fn unknown_tool(path: &str, snapshot: &Snapshot) -> String {
         return format!("a program cannot call `{RUN_CODE}`; write the code where you are");
     }
     let absence = snapshot.absence(path);
+    let was_there = snapshot.get(path).is_some();
     let path = clip(path, 120);
     if let Some(absence) = absence {
         return format!("the tool `{path}` cannot be called now: {absence}");
+    }
+    if was_there {
+        return format!("the tool `{path}` is no longer there");
     }
     match nearest_tools(&path, snapshot.names()) {
         Some(near) => format!("unknown tool `{path}`; closest: {near}"),
