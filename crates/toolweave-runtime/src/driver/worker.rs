@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{StreamExt as _, future};
+use futures_util::{FutureExt as _, StreamExt as _, future};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
@@ -37,6 +37,10 @@ const MAX_HELD_BYTES: usize = 256 * 1024 * 1024;
 /// Most frames without meaning before a worker is given up.
 const MAX_JUNK_FRAMES: u32 = 1000;
 const READ_CHUNK: usize = 64 * 1024;
+/// Most answers collected before the socket is looked at again.
+const ANSWERS_AT_ONCE: usize = 256;
+/// Frames below this length share a write.
+const WRITE_CHUNK: usize = 64 * 1024;
 
 /// Runs one program in a worker that has run none before. The worker is killed before this returns.
 pub async fn drive(
@@ -135,7 +139,10 @@ impl Run<'_> {
                     }
                     look.as_mut().reset(Instant::from_std(self.budgets.next_look(used)));
                 }
-                Some(answered) = self.calls.next(), if !self.calls.is_empty() => self.answer(answered),
+                Some(answered) = self.calls.next(), if !self.calls.is_empty() => {
+                    self.answer(answered);
+                    self.answer_what_is_ready();
+                }
                 ready = socket => {
                     let outcome = match ready {
                         Ok(ready) if ready.is_readable() => self.read(),
@@ -150,6 +157,16 @@ impl Run<'_> {
                 }
             }
             self.flush();
+        }
+    }
+
+    /// Collects further answers that need no waiting, so that many of them go out in one write.
+    fn answer_what_is_ready(&mut self) {
+        for _ in 0..ANSWERS_AT_ONCE {
+            match self.calls.next().now_or_never() {
+                Some(Some(answered)) => self.answer(answered),
+                _ => return,
+            }
         }
     }
 
@@ -316,7 +333,10 @@ impl Outgoing {
             return;
         }
         self.bytes += frame.len();
-        self.frames.push_back(frame);
+        match self.frames.back_mut() {
+            Some(last) if last.len() + frame.len() <= WRITE_CHUNK => last.extend_from_slice(&frame),
+            _ => self.frames.push_back(frame),
+        }
     }
 
     fn is_empty(&self) -> bool {
